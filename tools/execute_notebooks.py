@@ -1,0 +1,123 @@
+"""Execute notebooks in place, each in a fresh kernel, and write files that a second run leaves equal.
+
+python tools/execute_notebooks.py                    # every chapter
+python tools/execute_notebooks.py 03_gelu_feed_forward notebooks/04_residual.ipynb
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+TIMEOUT = 300  # seconds a cell may take
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    # The lexer keeps the site build from warning; the Python version is left out on purpose.
+    "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
+}
+
+
+def find(name: str) -> Path:
+    """Return the notebook that `name` means: a path, or a chapter's name with or without suffix."""
+    candidates = (Path(name), NOTEBOOKS / name, NOTEBOOKS / f"{name}.ipynb")
+    for path in candidates:
+        if path.suffix == ".ipynb" and path.is_file():
+            return path.resolve()
+    known = ", ".join(sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))) or "none"
+    raise ValueError(f"no notebook {name!r}; there are: {known}")
+
+
+def execute(notebook: NotebookNode) -> None:
+    """Run all cells in a fresh kernel of this Python, in the notebooks' folder."""
+    client = NotebookClient(
+        notebook,
+        timeout=TIMEOUT,
+        kernel_name="python3",
+        record_timing=False,
+        resources={"metadata": {"path": str(NOTEBOOKS)}},
+    )
+    client.execute()
+
+
+def normalise(notebook: NotebookNode) -> None:
+    """Remove from the notebook what differs between two runs or two editors."""
+    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for position, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{position:02d}"
+        cell.metadata = nbformat.from_dict(
+            {key: cell.metadata[key] for key in ("tags",) if cell.metadata.get(key)}
+        )
+        if cell.cell_type == "code":
+            cell.outputs = merge_streams(cell.outputs)
+
+
+def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Join neighbouring pieces of one stream: where it was cut depends on timing."""
+    merged: list[NotebookNode] = []
+    for output in outputs:
+        last = merged[-1] if merged else None
+        if output.output_type == "stream" and last and last.get("name") == output.name:
+            last.text += output.text
+        else:
+            merged.append(output)
+    return merged
+
+
+def write(notebook: NotebookNode, path: Path) -> None:
+    """Write to a temporary name, then rename: an interrupted run leaves the old file whole."""
+    nbformat.validate(notebook)
+    temporary = path.with_suffix(".ipynb.tmp")
+    text = nbformat.writes(notebook, indent=1, ensure_ascii=False)
+    temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8", newline="\n")
+    os.replace(temporary, path)
+
+
+def failing_cell(notebook: NotebookNode) -> int:
+    """Return the index of the cell that holds an error, or of the first that did not finish."""
+    code = [(i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    for index, cell in code:
+        if any(output.output_type == "error" for output in cell.outputs):
+            return index
+    return max((i for i, cell in code if cell.execution_count is not None), default=0)
+
+
+def run(path: Path) -> None:
+    """Execute one notebook and replace its file; on an error leave the file as it was."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    try:
+        execute(notebook)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        where = f"{path.name}, cell {failing_cell(notebook)} (counted from 0)"
+        raise RuntimeError(f"{where}: {str(error).strip()}") from None
+    normalise(notebook)
+    write(notebook, path)
+
+
+def main() -> int:
+    """Execute the notebooks named on the command line, or all of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help="chapters or files; without any, all of them")
+    names = parser.parse_args().names
+    try:
+        paths = [find(name) for name in names] or sorted(NOTEBOOKS.glob("*.ipynb"))
+        for path in paths:
+            print(path.name, flush=True)
+            run(path)
+    except (ValueError, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
