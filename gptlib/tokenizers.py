@@ -31,9 +31,14 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s
 class Tokenizer(Protocol):
     """What the trainer, the sampler and the checkpoints need of a tokenizer."""
 
-    name: str
-    n_vocab: int
-    eot_id: int | None  # id of the end-of-text token, None where there is none
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def n_vocab(self) -> int: ...
+
+    @property
+    def eot_id(self) -> int | None: ...  # the end-of-text token, None where there is none
 
     def encode(self, text: str, allowed_special: Collection[str] = ()) -> list[int]: ...
 
@@ -48,7 +53,7 @@ class _PieceTokenizer:
     """The decoding half, shared by all: token id i stands for the bytes `_pieces[i]`."""
 
     name: ClassVar[str]
-    eot_id: int | None = None
+    eot_id: ClassVar[int | None] = None
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
@@ -88,7 +93,8 @@ class _PieceTokenizer:
         if not 0 <= index < self.n_vocab:
             raise ValueError(
                 f"token id {index} at position {position} is outside the vocabulary of the "
-                f"{self.name} tokenizer: allowed are 0 to {self.n_vocab - 1} (n_vocab {self.n_vocab})"
+                f"{self.name} tokenizer with n_vocab {self.n_vocab}: allowed are 0 to "
+                f"{self.n_vocab - 1}"
             )
         return self._pieces[index]
 
@@ -178,14 +184,21 @@ class GPT2Tokenizer(_PieceTokenizer):
         super().__init__([*sorted(ranks, key=ranks.__getitem__), END_OF_TEXT.encode()])
 
     def encode(self, text: str, allowed_special: Collection[str] = ()) -> list[int]:
-        """Return the ids of `text`; `<|endoftext|>` is id 50256 only where `allowed_special` has it.
+        """Return the ids of `text`; id 50256 arises only where `allowed_special` names its token.
 
-        Time grows with n log n for a run of n equal characters: a million takes about a second.
+        A million equal characters take about a second. ValueError for a run of 999,999 or more
+        white-space characters before other text: the pattern cannot look further back.
         """
         self._check_special(allowed_special)
-        return self._encoding.encode(
-            clean(text), allowed_special=set(allowed_special), disallowed_special=()
-        )
+        try:
+            return self._encoding.encode(
+                clean(text), allowed_special=set(allowed_special), disallowed_special=()
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"text of {len(text)} characters cannot be cut into words; a run of white space must "
+                f"be shorter than 999,999 characters ({error})"
+            ) from error
 
 
 @functools.cache
