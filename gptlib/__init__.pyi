@@ -1,0 +1,53 @@
+from . import (
+    checkpoint,
+    config,
+    corpus,
+    exercises,
+    figures,
+    kv_cache,
+    model,
+    sampling,
+    tokenizers,
+    train_config,
+    trainer,
+)
+from .config import GPTConfig
+from .kv_cache import KVCache
+from .model import GPT, Block, CausalSelfAttention, FeedForward, LayerNorm
+from .sampling import Step, generate, stream
+from .tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
+from .train_config import TrainConfig, learning_rate
+from .trainer import StepRecord, Trainer
+
+__all__ = [
+    "GPT",
+    "Block",
+    "ByteTokenizer",
+    "CausalSelfAttention",
+    "CharTokenizer",
+    "FeedForward",
+    "GPTConfig",
+    "KVCache",
+    "LayerNorm",
+    "Step",
+    "StepRecord",
+    "TrainConfig",
+    "Trainer",
+    "checkpoint",
+    "config",
+    "corpus",
+    "exercises",
+    "figures",
+    "generate",
+    "gpt2_tokenizer",
+    "kv_cache",
+    "learning_rate",
+    "model",
+    "sampling",
+    "stream",
+    "tokenizers",
+    "train_config",
+    "trainer",
+]
+
+__version__: str

@@ -1,0 +1,114 @@
+"""A trained model on disk: `model.safetensors` and a readable `config.json`, never pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+
+import gptlib
+from gptlib import tokenizers
+from gptlib.config import GPTConfig
+from gptlib.model import GPT
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+
+
+def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> None:
+    """Write the model and its tokenizer into `folder`, each file aside first and then renamed.
+
+    A tied head is stored once.
+
+    Raises:
+        ValueError: the tokenizer has more tokens than the model.
+        OSError: the folder cannot be made or written.
+    """
+    if tokenizer.n_vocab > model.cfg.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {model.cfg.vocab_size}"
+        )
+    folder = prepare_folder(folder)
+    state = model.state_dict()
+    if model.cfg.tie_weights:
+        del state["head.weight"]  # the same tensor as tok_emb.weight
+    about = {
+        "gptlib": gptlib.__version__,
+        "model": model.cfg.to_dict(),
+        "tokenizer": tokenizer.to_dict(),
+    }
+    weights, config = folder / f"{WEIGHTS}.new", folder / f"{CONFIG}.new"
+    safetensors.torch.save_file({k: v.contiguous() for k, v in state.items()}, weights)
+    config.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    os.replace(weights, folder / WEIGHTS)
+    os.replace(config, folder / CONFIG)
+
+
+def prepare_folder(folder: str | Path) -> Path:
+    """Make `folder` if need be and prove that files can be written in it.
+
+    Raises:
+        OSError: one line that names the folder and the reason.
+    """
+    folder = Path(folder)
+    probe = folder / ".write-test"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise OSError(f"cannot write into the folder {folder}: {error.strerror}") from error
+    return folder
+
+
+def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
+    """Read back what `save` wrote, in evaluation mode.
+
+    Raises:
+        FileNotFoundError: the folder or one of its files is missing.
+        ValueError: a file is damaged, or names and shapes do not fit the configuration.
+    """
+    folder = Path(folder)
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(
+                f"{folder} holds no saved model: {name} is missing; `gptlib train --out` makes one"
+            )
+    about = _read_config(folder / CONFIG)
+    cfg = GPTConfig.from_dict(about["model"])
+    tokenizer = tokenizers.from_dict(about["tokenizer"])
+    try:
+        state = safetensors.torch.load_file(folder / WEIGHTS)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{folder / WEIGHTS} is damaged: {error}") from error
+    if cfg.tie_weights and "tok_emb.weight" in state:
+        state["head.weight"] = state["tok_emb.weight"]
+    model = GPT(cfg)
+    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    found = {name: tuple(value.shape) for name, value in state.items()}
+    wrong = sorted(
+        name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+    )
+    if wrong:
+        listed = "; ".join(
+            f"{name} expected {expected.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
+            for name in wrong[:3]
+        )
+        raise ValueError(
+            f"{folder / WEIGHTS} does not fit {CONFIG}: {len(wrong)} tensors, {listed}"
+        )
+    model.load_state_dict(state)
+    return model.eval(), tokenizer
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is damaged: not JSON ({error})") from error
+    if not isinstance(about, dict) or not {"model", "tokenizer"} <= about.keys():
+        raise ValueError(f"{path} is not a gptlib config: it needs 'model' and 'tokenizer'")
+    return about

@@ -1,0 +1,281 @@
+"""The GPT in torch, from leaf to root: norm, attention, feed-forward, block, model.
+
+Shape letters: B batch, T new positions, S all positions so far, C emb_dim, H heads, D head size,
+V vocabulary. Chapters 1 to 6 build the parts in this order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gptlib.config import GPTConfig
+from gptlib.kv_cache import KVCache
+
+Trace = dict[str, Tensor]  # name of a stage -> what the forward pass computed there
+
+
+class LayerNorm(nn.Module):
+    """Normalise each token's C features to mean 0 and variance 1, then scale and shift.
+
+    The variance divides by n, as in GPT-2's original code (Ba et al., 2016; chapter 2).
+    """
+
+    eps = 1e-5  # keeps a constant vector from dividing by zero
+
+    def __init__(self, emb_dim: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(emb_dim))
+        self.shift = nn.Parameter(torch.zeros(emb_dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (..., C) to (..., C)."""
+        return F.layer_norm(x, self.scale.shape, self.scale, self.shift, self.eps)
+
+
+ACTIVATIONS = {
+    # x * Phi(x) through tanh, the form GPT-2 was trained with (Hendrycks & Gimpel, 2016)
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu": F.gelu,  # x * Phi(x) exactly, through erf
+    "relu": F.relu,
+}
+
+
+class CausalSelfAttention(nn.Module):
+    """Let each position read itself and the positions before it, in H heads at once.
+
+    softmax(Q K^T / sqrt(D)) V per head (Vaswani et al., 2017, equation 1; chapter 5). One fused
+    projection makes Q, K and V.
+    """
+
+    def __init__(self, cfg: GPTConfig) -> None:
+        super().__init__()
+        self.n_heads, self.head_dim = cfg.n_heads, cfg.head_dim
+        self.drop_rate = cfg.drop_rate
+        self.qkv = nn.Linear(cfg.emb_dim, 3 * cfg.emb_dim, bias=cfg.qkv_bias)
+        self.out_proj = nn.Linear(cfg.emb_dim, cfg.emb_dim)
+
+    def forward(
+        self, x: Tensor, layer: int = 0, cache: KVCache | None = None, trace: Trace | None = None
+    ) -> Tensor:
+        """Map (B, T, C) to (B, T, C); with a cache the T positions follow those it holds."""
+        B, T, C = x.shape
+        q, k, v = (
+            part.view(B, T, self.n_heads, self.head_dim).transpose(1, 2)  # -> (B, H, T, D)
+            for part in self.qkv(x).split(C, dim=-1)
+        )
+        if cache is not None:
+            k, v = cache.append(layer, k, v)  # (B, H, T, D) -> (B, H, S, D)
+        if trace is None:
+            y = self._fused(q, k, v)
+        else:
+            y = self._explicit(q, k, v, trace, f"blocks.{layer}.attn")
+        y = y.transpose(1, 2).reshape(B, T, C)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, C)
+        return self.out_proj(y)
+
+    def _fused(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend without storing the (T, S) weights, in PyTorch's own kernel."""
+        T, S = q.shape[2], k.shape[2]
+        drop = self.drop_rate if self.training else 0.0
+        if T == S:
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=T > 1)
+        mask = None if T == 1 else causal_mask(T, S, q.device)  # one new token sees everything
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop)
+
+    def _explicit(self, q: Tensor, k: Tensor, v: Tensor, trace: Trace, name: str) -> Tensor:
+        """Attend step by step, recording each step; equal to `_fused`."""
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)  # (B, H, T, S)
+        mask = causal_mask(q.shape[2], k.shape[2], q.device)
+        weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)  # (B, H, T, S)
+        y = F.dropout(weights, self.drop_rate, self.training) @ v  # (B, H, T, S) @ (B, H, S, D)
+        steps = {"q": q, "k": k, "v": v, "scores": scores, "weights": weights, "heads": y}
+        trace.update({f"{name}.{step}": value for step, value in steps.items()})
+        return y
+
+
+def causal_mask(T: int, S: int, device: torch.device | str | None = None) -> Tensor:
+    """Return (T, S) booleans: may new position i, which sits at S - T + i, read position j?"""
+    return torch.ones(T, S, dtype=torch.bool, device=device).tril(S - T)
+
+
+class FeedForward(nn.Module):
+    """Widen each token fourfold, bend it, and narrow it again (chapter 3)."""
+
+    def __init__(self, cfg: GPTConfig) -> None:
+        super().__init__()
+        self.up = nn.Linear(cfg.emb_dim, 4 * cfg.emb_dim)
+        self.down = nn.Linear(4 * cfg.emb_dim, cfg.emb_dim)
+        self.activation = cfg.activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (B, T, C) to (B, T, C), each position by itself."""
+        return self.down(ACTIVATIONS[self.activation](self.up(x)))
+
+
+class Block(nn.Module):
+    """One transformer block: attention, then feed-forward, each added to the residual stream.
+
+    `norm_first` puts LayerNorm before each part (GPT-2); otherwise it follows the addition, as in
+    the 2017 transformer (Xiong et al., 2020, compare the two; chapter 6).
+    """
+
+    def __init__(self, cfg: GPTConfig) -> None:
+        super().__init__()
+        self.attn = CausalSelfAttention(cfg)
+        self.ff = FeedForward(cfg)
+        self.norm1 = LayerNorm(cfg.emb_dim)
+        self.norm2 = LayerNorm(cfg.emb_dim)
+        self.drop = nn.Dropout(cfg.drop_rate)
+        self.norm_first = cfg.norm_first
+
+    def forward(
+        self, x: Tensor, layer: int = 0, cache: KVCache | None = None, trace: Trace | None = None
+    ) -> Tensor:
+        """Map (B, T, C) to (B, T, C)."""
+        if self.norm_first:
+            x = x + self.drop(self.attn(self.norm1(x), layer, cache, trace))
+            x = x + self.drop(self.ff(self.norm2(x)))
+        else:
+            x = self.norm1(x + self.drop(self.attn(x, layer, cache, trace)))
+            x = self.norm2(x + self.drop(self.ff(x)))
+        return x
+
+
+class GPT(nn.Module):
+    """The whole machine: token ids in, one row of V scores per position out.
+
+    Weights are drawn from torch's global generator: call `torch.manual_seed` first to repeat them.
+    `init="torch"` keeps each layer's own default, in an order that makes seed 123 reproduce source
+    A's untrained model to the last id; `init="gpt2"` is described at `_init_gpt2`.
+    """
+
+    def __init__(self, cfg: GPTConfig) -> None:
+        super().__init__()
+        self.cfg = cfg
+        self.tok_emb = nn.Embedding(cfg.vocab_size, cfg.emb_dim)
+        self.pos_emb = nn.Embedding(cfg.context_length, cfg.emb_dim)
+        self.drop = nn.Dropout(cfg.drop_rate)
+        self.blocks = nn.ModuleList(Block(cfg) for _ in range(cfg.n_layers))
+        self.final_norm = LayerNorm(cfg.emb_dim)
+        self.head = nn.Linear(cfg.emb_dim, cfg.vocab_size, bias=False)
+        if cfg.init == "gpt2":
+            self._init_gpt2()
+        if cfg.tie_weights:
+            self.head.weight = self.tok_emb.weight  # one tensor under two names
+
+    @torch.no_grad()
+    def _init_gpt2(self) -> None:
+        """Draw all matrices from N(0, 0.02) and set all biases to 0, as OpenAI's code does.
+
+        Each block adds twice to the residual stream, so the two projections that write to it are
+        divided by sqrt(2 n_layers): the stream's variance then does not grow with depth (Radford
+        et al., 2019, section 2.3).
+        """
+        for name, param in self.named_parameters():
+            if param.dim() == 2:
+                writes = name.endswith(("out_proj.weight", "ff.down.weight"))
+                param.normal_(0.0, 0.02 / math.sqrt(2 * self.cfg.n_layers) if writes else 0.02)
+            elif name.endswith("bias"):
+                param.zero_()
+
+    def forward(
+        self, idx: Tensor, *, cache: KVCache | None = None, trace: Trace | None = None
+    ) -> Tensor:
+        """Score every possible next token at every position.
+
+        Args:
+            idx: (B, T) token ids; with a cache, the T ids that follow those already in it.
+            cache: filled by this call and advanced by T positions.
+            trace: a dictionary that receives each stage's tensor by name; switches attention to
+                the step-by-step path.
+
+        Returns:
+            logits: (B, T, V).
+
+        Raises:
+            ValueError: wrong shape or dtype, an id outside the vocabulary, too many positions.
+        """
+        start = 0 if cache is None else cache.length
+        self._check_ids(idx, start)
+        if cache is not None:
+            cache.check(*idx.shape)
+        pos = torch.arange(start, start + idx.shape[1], device=idx.device)  # (T,)
+        x = self.tok_emb(idx) + self.pos_emb(pos)  # (B, T, C) + (T, C) -> (B, T, C)
+        if trace is not None:
+            trace["embeddings"] = x
+        x = self.drop(x)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, layer, cache, trace)
+            if trace is not None:
+                trace[f"blocks.{layer}"] = x
+        x = self.final_norm(x)
+        if trace is not None:
+            trace["final_norm"] = x
+        if cache is not None:
+            cache.advance(idx.shape[1])
+        return self.head(x)  # (B, T, C) -> (B, T, V)
+
+    def loss(self, idx: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean cross-entropy in nats per token.
+
+        Args:
+            idx, targets: (B, T); targets[b, t] is the id that follows idx[b, t].
+        """
+        if targets.shape != idx.shape:
+            raise ValueError(
+                f"targets must have the shape of idx {tuple(idx.shape)}, got {tuple(targets.shape)}"
+            )
+        logits = self(idx)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())  # (B*T, V), (B*T,)
+
+    def new_cache(self) -> KVCache:
+        """Return an empty cache for one sequence, in the model's dtype and on its device."""
+        weight = self.tok_emb.weight
+        return KVCache(self.cfg, dtype=weight.dtype, device=weight.device)
+
+    @torch.no_grad()
+    def next_logits(self, ids: Sequence[int], cache: KVCache | None = None) -> NDArray[np.float32]:
+        """Return the (V,) scores of the token after `ids`, without dropout.
+
+        The training mode of every part, the gradient mode and the random state are left as they
+        were, also after an error. With a cache, `ids` follow those it holds.
+        """
+        idx = torch.tensor([ids], device=self.tok_emb.weight.device)  # (1, T)
+        training = [module for module in self.modules() if module.training]
+        try:
+            for module in training:
+                module.training = False
+            return self(idx, cache=cache)[0, -1].float().cpu().numpy()  # (1, T, V) -> (V,)
+        finally:
+            for module in training:
+                module.training = True
+
+    def num_params(self) -> int:
+        """Count the stored numbers; a tied head counts once."""
+        return sum(param.numel() for param in self.parameters())
+
+    def _check_ids(self, idx: Tensor, start: int) -> None:
+        if idx.dim() != 2 or idx.shape[1] == 0:
+            raise ValueError(
+                f"idx must have shape (B, T) with T at least 1, got {tuple(idx.shape)}"
+            )
+        if idx.dtype not in (torch.int64, torch.int32):
+            raise ValueError(f"idx must hold integer token ids, got dtype {idx.dtype}")
+        if start + idx.shape[1] > self.cfg.context_length:
+            raise ValueError(
+                f"{start + idx.shape[1]} positions exceed the context length"
+                f" {self.cfg.context_length}"
+            )
+        outside = (idx < 0) | (idx >= self.cfg.vocab_size)
+        if outside.any():
+            b, t = (int(i) for i in outside.nonzero()[0])
+            raise ValueError(
+                f"token id {int(idx[b, t])} at row {b}, position {t} is outside the vocabulary"
+                f" 0..{self.cfg.vocab_size - 1}"
+            )

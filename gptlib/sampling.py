@@ -1,0 +1,279 @@
+"""From logits to probabilities to a token to a stream of tokens, one rule for every engine.
+
+The rule, in this order: divide by the temperature; keep the `top_k` best; of those keep the
+smallest set whose renormalised mass reaches `top_p`. Ties go to the lower id. The arithmetic is
+NumPy in float64 whatever the model is made of, so torch and NumPy models draw the same tokens
+from the same logits and seed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gptlib.config import GPTConfig
+
+if TYPE_CHECKING:
+    import torch
+
+Floats = NDArray[np.float64]
+
+TOP_P_SLACK = 1e-6  # a mass that equals top_p but for rounding counts as reached
+
+
+class LanguageModel(Protocol):
+    """What `stream` needs of a model; `GPT` and `NumpyGPT` both have it."""
+
+    cfg: GPTConfig
+
+    def new_cache(self) -> Any:
+        """Return an empty cache for one sequence, with `.length` and `.reset()`."""
+
+    def next_logits(self, ids: Sequence[int], cache: Any = None) -> NDArray[np.floating[Any]]:
+        """Return the (V,) scores of the token after `ids`, leaving the model as it was."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One generated token."""
+
+    token_id: int
+    prob: float  # of this token, in the distribution it was drawn from
+    entropy: float  # of that distribution, in nats
+    seconds: float  # wall-clock time of the model and the draw
+
+
+def check_settings(
+    temperature: float | None, top_k: int | None, top_p: float | None
+) -> tuple[float, int | None, float | None]:
+    """Return the settings with "off" spelled None, or say what is wrong with them.
+
+    Args:
+        temperature: finite and at least 0; 0 is greedy; None is 1.
+        top_k: at least 0; None and 0 keep everything.
+        top_p: in [0, 1]; None and 1 keep everything; 0 keeps the most probable token.
+
+    Raises:
+        TypeError: a boolean, a string, or a `top_k` that is not an integer.
+        ValueError: a number outside the range.
+    """
+    temperature = 1.0 if temperature is None else temperature
+    for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p)):
+        number = isinstance(value, int | float | np.integer | np.floating)
+        if value is not None and (isinstance(value, bool) or not number):
+            raise TypeError(f"{name} must be a number, got {value!r}")
+    if not (math.isfinite(temperature) and temperature >= 0):
+        raise ValueError(f"temperature must be finite and at least 0, got {temperature}")
+    if isinstance(top_k, float | np.floating):
+        raise TypeError(f"top_k must be an integer, got {top_k!r}")
+    if top_k is not None and top_k < 0:
+        raise ValueError(f"top_k must be at least 0 (0 keeps all tokens), got {top_k}")
+    if top_p is not None and not 0 <= top_p <= 1:
+        raise ValueError(f"top_p must be in [0, 1], got {top_p}")
+    return float(temperature), top_k or None, None if top_p in (None, 1) else float(top_p)
+
+
+@overload
+def probabilities(
+    logits: torch.Tensor,
+    temperature: float = ...,
+    top_k: int | None = ...,
+    top_p: float | None = ...,
+) -> torch.Tensor: ...
+@overload
+def probabilities(
+    logits: NDArray[Any],
+    temperature: float = ...,
+    top_k: int | None = ...,
+    top_p: float | None = ...,
+) -> Floats: ...
+def probabilities(
+    logits: Any, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Any:
+    """Turn logits into the distribution the next token is drawn from.
+
+    Args:
+        logits: (..., V), NumPy or torch; -inf marks an impossible token.
+        temperature, top_k, top_p: see `check_settings`.
+
+    Returns:
+        (..., V) probabilities, float64 in NumPy, the dtype and device of `logits` in torch.
+
+    Raises:
+        TypeError, ValueError: bad settings, or logits that are not finite.
+    """
+    settings = check_settings(temperature, top_k, top_p)
+    if isinstance(logits, np.ndarray | list | tuple):
+        return _probabilities(np.asarray(logits, dtype=np.float64), *settings)
+    probs = _probabilities(logits.detach().cpu().double().numpy(), *settings)
+    return logits.new_tensor(probs)
+
+
+def _probabilities(
+    logits: Floats, temperature: float, top_k: int | None, top_p: float | None
+) -> Floats:
+    _check_logits(logits)
+    if temperature == 0:
+        return np.asarray(np.arange(logits.shape[-1]) == logits.argmax(-1, keepdims=True), float)
+    with np.errstate(over="ignore"):  # a tiny temperature sends all but the best to -inf, rightly
+        scaled = (logits - logits.max(-1, keepdims=True)) / temperature
+    probs = np.exp(scaled)
+    probs /= probs.sum(-1, keepdims=True)
+    if top_k is None and top_p is None:
+        return probs
+    order = np.argsort(-logits, axis=-1, kind="stable")  # best first, ties by lower id
+    ranked = np.take_along_axis(probs, order, -1)
+    if top_k is not None:
+        ranked[..., top_k:] = 0.0
+        ranked /= ranked.sum(-1, keepdims=True)
+    if top_p is not None:
+        before = np.cumsum(ranked, -1) - ranked  # mass of the better tokens
+        before[..., 0] = -1.0  # the best token always stays
+        ranked[before >= top_p - TOP_P_SLACK] = 0.0
+        ranked /= ranked.sum(-1, keepdims=True)
+    np.put_along_axis(probs, order, ranked, -1)
+    return probs
+
+
+def _check_logits(logits: Floats) -> None:
+    if logits.ndim == 0 or logits.shape[-1] == 0:
+        raise ValueError(f"logits must have shape (..., V) with V at least 1, got {logits.shape}")
+    bad = np.isnan(logits) | (logits == np.inf)
+    if bad.any():
+        where = np.argwhere(bad)[0]
+        raise ValueError(f"logits are not finite: {logits[tuple(where)]} at id {where[-1]}")
+    if np.isneginf(logits).all(-1).any():
+        raise ValueError("logits are not finite: -inf at every id, so no token is possible")
+
+
+def draw(probs: Floats, rng: np.random.Generator) -> int:
+    """Draw one id from (V,) probabilities by inverting their cumulative sum.
+
+    Drawn on the CPU in float64, so an id of probability 0 cannot come out on any device.
+    """
+    mass = np.cumsum(probs)
+    token_id = int(np.searchsorted(mass, rng.random() * mass[-1], side="right"))
+    token_id = min(token_id, int(np.flatnonzero(probs)[-1]))  # when the product rounds up
+    if probs[token_id] <= 0:
+        raise RuntimeError(f"drew id {token_id}, whose probability is {probs[token_id]}")
+    return token_id
+
+
+def stream(
+    model: LanguageModel,
+    prompt: Sequence[int],
+    max_new_tokens: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    stop_id: int | None = None,
+    use_cache: bool = True,
+) -> Iterator[Step]:
+    """Generate tokens one at a time after one prompt.
+
+    Past the context window the last `context_length` tokens are read again from position 0; with
+    and without the cache the same tokens come out. The random generator is private to the call.
+
+    Args:
+        prompt: token ids, at least one; the last `context_length` are used, with a warning.
+        max_new_tokens: most tokens to generate, at least 0.
+        temperature, top_k, top_p: see `check_settings`.
+        seed: repeats the draws; None takes a fresh one from the system.
+        stop_id: ends the stream when drawn; it is not yielded.
+        use_cache: keep keys and values instead of computing them again for each token.
+
+    Raises:
+        TypeError, ValueError: wrong input, at the call and before the model runs.
+    """
+    settings = check_settings(temperature, top_k, top_p)
+    if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int | np.integer):
+        raise TypeError(f"max_new_tokens must be an integer, got {max_new_tokens!r}")
+    if max_new_tokens < 0:
+        raise ValueError(f"max_new_tokens must be at least 0, got {max_new_tokens}")
+    ids = _prompt_ids(prompt, model.cfg.vocab_size)
+    window = model.cfg.context_length
+    if len(ids) > window and max_new_tokens > 0:
+        warnings.warn(
+            f"the prompt has {len(ids)} tokens, the model reads the last {window}", stacklevel=2
+        )
+    rng = np.random.default_rng(seed)
+    return _steps(model, ids, max_new_tokens, settings, rng, stop_id, use_cache)
+
+
+def _prompt_ids(prompt: Sequence[int], vocab_size: int) -> list[int]:
+    ids = np.asarray(prompt)
+    if ids.ndim == 1 and ids.size == 0:
+        raise ValueError("prompt is empty; give at least one token id")
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise TypeError(f"prompt must be a flat sequence of token ids, got {prompt!r:.80}")
+    outside = np.flatnonzero((ids < 0) | (ids >= vocab_size))
+    if outside.size:
+        raise ValueError(
+            f"token id {ids[outside[0]]} at position {outside[0]} is outside the vocabulary"
+            f" 0..{vocab_size - 1}"
+        )
+    return ids.tolist()
+
+
+def _steps(
+    model: LanguageModel,
+    ids: list[int],
+    max_new_tokens: int,
+    settings: tuple[float, int | None, float | None],
+    rng: np.random.Generator,
+    stop_id: int | None,
+    use_cache: bool,
+) -> Iterator[Step]:
+    window = model.cfg.context_length
+    cache = model.new_cache() if use_cache else None
+    for _ in range(max_new_tokens):
+        start = time.perf_counter()
+        new = ids[-window:]
+        if cache is not None:
+            if len(ids) > window:
+                cache.reset()  # every position has shifted: read the window again
+            new = new[cache.length :]
+        logits = model.next_logits(new, cache)
+        probs = _probabilities(np.asarray(logits, dtype=np.float64), *settings)
+        token_id = draw(probs, rng)
+        if token_id == stop_id:
+            return
+        ids.append(token_id)
+        yield Step(token_id, float(probs[token_id]), entropy(probs), time.perf_counter() - start)
+
+
+def entropy(probs: Floats) -> float:
+    """Return the entropy in nats of (V,) probabilities."""
+    positive = probs[probs > 0]
+    return float(-(positive * np.log(positive)).sum()) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+
+def generate(
+    model: LanguageModel,
+    prompt: Sequence[int] | Sequence[Sequence[int]],
+    max_new_tokens: int,
+    **settings: Any,
+) -> Any:
+    """Return the prompt followed by the new ids, as one list.
+
+    A list of prompts, of any lengths, gives a list of results, each what that prompt gives alone
+    with the same seed. `settings` are the keyword arguments of `stream`, whose errors are raised
+    for every prompt before the first one runs.
+    """
+    single = len(prompt) == 0 or np.ndim(prompt[0]) == 0
+    prompts: Sequence[Any] = [prompt] if single else prompt
+    streams = [stream(model, row, max_new_tokens, **settings) for row in prompts]
+    results = [
+        [*map(int, row), *(step.token_id for step in steps)]
+        for row, steps in zip(prompts, streams, strict=True)
+    ]
+    return results[0] if single else results
