@@ -7,15 +7,17 @@ readers can tell apart.
 from __future__ import annotations
 
 import html
+import inspect
 import io
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
+from cycler import cycler
 from matplotlib.figure import Figure as MplFigure
 
 from gptlib.config import GPTConfig
@@ -30,11 +32,11 @@ BROKEN = "#D55E00"  # warnings and what is broken on purpose, vermilion
 
 _INK = "#010203"  # stands for the reader's text colour and is replaced by it in the SVG
 
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and recoloured
     "svg.hashsalt": "gptlib",  # the same figure gives the same bytes
-    "font.size": 10.5,
-    "axes.titlesize": 10.5,
+    "font.size": 11,
+    "axes.titlesize": 11,
     "text.color": _INK,
     "axes.edgecolor": _INK,
     "axes.labelcolor": _INK,
@@ -43,7 +45,7 @@ _STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
-    "axes.prop_cycle": mpl.cycler(color=[ATTENTION, FEED_FORWARD, NORM, HEAD, EMBED, BROKEN]),
+    "axes.prop_cycle": cycler(color=[ATTENTION, FEED_FORWARD, NORM, HEAD, EMBED, BROKEN]),
     "axes.axisbelow": True,
     "axes.grid": True,
     "grid.color": RESIDUAL,
@@ -54,7 +56,6 @@ _STYLE = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
-    "text.parse_math": False,  # a token such as "$x$" is text, not mathematics
 }
 
 
@@ -78,7 +79,7 @@ class Picture:
 
 @contextmanager
 def axes(
-    rows: int = 1, columns: int = 1, *, width: float = 7.2, height: float = 3.2, **options: Any
+    rows: int = 1, columns: int = 1, *, width: float = 6.2, height: float = 3.1, **options: Any
 ) -> Iterator[Any]:
     """Yield matplotlib axes in the book's style, inches wide and high; finish with `show`.
 
@@ -164,6 +165,30 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "
         return f"{cell:,}" if number else str(cell)
 
     return Table(header, [[text(cell) for cell in cells] for cells in rows], caption)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Python source, coloured by the page's own style sheet."""
+
+    code: str
+
+    def __str__(self) -> str:
+        return self.code
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from pygments import highlight  # comes with every notebook kernel
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import PythonLexer
+
+        return highlight(self.code, PythonLexer(), HtmlFormatter(cssclass="highlight gpt-source"))
+
+
+def source(thing: Any) -> Source:
+    """Show the source of a class or function as it stands in the package."""
+    return Source(textwrap.dedent(inspect.getsource(thing)).rstrip())
 
 
 def smooth(values: Sequence[float], weight: float = 0.95) -> list[float]:
