@@ -243,6 +243,8 @@ def from_dict(d: Mapping[str, Any]) -> Tokenizer:
 
 def clean(text: str) -> str:
     """Return `text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a str, got {type(text).__name__}")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
