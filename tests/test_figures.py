@@ -1,0 +1,242 @@
+"""Figures: page colours only, escaped words, repeatable bytes, nothing left behind."""
+
+import re
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from gptlib import GPTConfig, LayerNorm, figures
+from gptlib.figures import Picture, axes, machine, show, smooth, source, table
+
+AWKWARD = 'a < b & "c" </svg><script>'
+
+
+def html_of(picture: Picture) -> str:
+    return picture._repr_mimebundle_()["text/html"]
+
+
+def drawn(title: str = "", label: str = "") -> Picture:
+    with axes() as ax:
+        ax.plot([1, 2, 3], label=label or "rises")
+        ax.set(title=title, xlabel="step", ylabel="loss (nats)")
+        ax.legend()
+        return show(ax, caption="It rises.", alt="A rising line.")
+
+
+# --- axes and show
+
+
+def test_caption_and_alt_text_are_escaped_and_readable() -> None:
+    page = html_of(Picture("<svg></svg>", caption=AWKWARD, alt=AWKWARD))
+    root = ElementTree.fromstring(page)
+    svg = root.find("svg")
+    assert svg is not None
+    assert svg.attrib == {"role": "img", "aria-label": AWKWARD}
+    assert root.findtext("figcaption") == AWKWARD
+
+
+def test_text_plain_is_the_caption_alone() -> None:
+    assert drawn()._repr_mimebundle_()["text/plain"] == "Figure: It rises."
+
+
+def test_labels_inside_a_drawing_are_escaped() -> None:
+    svg = drawn(title=AWKWARD, label=AWKWARD).svg
+    texts = ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter()]
+    assert AWKWARD in texts
+    assert "<script" not in svg
+
+
+def test_ink_becomes_the_colour_of_the_page() -> None:
+    svg = drawn().svg
+    assert figures._INK not in svg
+    assert "currentColor" in svg
+    assert not re.search(r"(fill|stroke): #(000000|ffffff)", svg)
+
+
+def test_words_stay_text_in_the_font_of_the_page() -> None:
+    svg = drawn().svg
+    assert "loss (nats)" in svg
+    assert "system-ui" in svg
+    assert "DejaVu" not in svg
+
+
+def test_the_same_figure_gives_the_same_bytes() -> None:
+    assert drawn().svg == drawn().svg
+
+
+def test_a_picture_carries_no_date_and_no_document_header() -> None:
+    svg = drawn().svg
+    assert svg.startswith("<svg")
+    assert "metadata" not in svg
+    assert "<?xml" not in svg
+
+
+def test_settings_are_restored_and_the_figure_is_closed() -> None:
+    before = dict(mpl.rcParams)
+    drawn()
+    assert dict(mpl.rcParams) == before
+    assert plt.get_fignums() == []
+
+
+def test_settings_are_restored_and_the_figure_is_closed_after_an_error() -> None:
+    before = dict(mpl.rcParams)
+    with pytest.raises(RuntimeError, match="inside"), axes():
+        raise RuntimeError("inside")
+    assert dict(mpl.rcParams) == before
+    assert plt.get_fignums() == []
+
+
+def test_an_error_leaves_other_figures_open() -> None:
+    other = plt.figure()
+    try:
+        with pytest.raises(RuntimeError), axes():
+            raise RuntimeError
+        assert plt.get_fignums() == [other.number]
+    finally:
+        plt.close(other)
+
+
+def test_show_takes_one_axes_many_axes_or_their_figure() -> None:
+    with axes(1, 2) as pair:
+        pair[0].set_title("left")
+        pair[1].set_title("right")
+        pictures = [show(d, caption="c", alt="a") for d in (pair, pair[0], pair[0].figure)]
+    assert isinstance(pair, np.ndarray)
+    assert all("left" in picture.svg and "right" in picture.svg for picture in pictures)
+
+
+# --- table
+
+
+def test_a_table_groups_the_digits_of_integers_only() -> None:
+    made = table(["part", "n", "on", "mean"], [["head", 38597376, True, 0.25]])
+    assert made.rows == [["head", "38,597,376", "True", "0.25"]]
+
+
+def test_a_row_of_another_length_is_refused_by_its_numbers() -> None:
+    with pytest.raises(ValueError, match=r"a row has 3 cells, the header 2: \[1, 2, 3\]"):
+        table(["a", "b"], [[1, 2], [1, 2, 3]])
+
+
+def test_words_in_a_table_are_escaped() -> None:
+    page = table([AWKWARD], [[AWKWARD]], caption=AWKWARD)._repr_html_()
+    root = ElementTree.fromstring(page)
+    texts = [element.text for element in root.iter() if element.text]
+    assert texts == [AWKWARD] * 3
+
+
+def test_a_table_in_a_terminal_aligns_words_left_and_numbers_right() -> None:
+    text = str(table(["part", "numbers"], [["norm", 36864], ["attention", 7]], caption="Two parts"))
+    assert text.split("\n") == [
+        "Two parts",
+        "part       numbers",
+        "norm        36,864",
+        "attention        7",
+    ]
+
+
+def test_a_table_without_a_caption_has_none() -> None:
+    made = table(["a"], [[1]])
+    assert "caption" not in made._repr_html_()
+    assert str(made) == "a\n1"
+
+
+# --- source
+
+
+def test_source_is_the_code_as_it_stands_in_the_package() -> None:
+    shown = source(LayerNorm.forward)
+    assert str(shown).startswith("def forward(self, x: Tensor) -> Tensor:")
+    assert repr(shown) == str(shown)
+    assert 'class="highlight gpt-source"' in shown._repr_html_()
+
+
+def test_source_escapes_what_html_would_read_as_markup() -> None:
+    page = figures.Source("a < b  # </pre><script>")._repr_html_()
+    assert "<script" not in page
+    assert "&lt;" in page
+
+
+# --- smooth
+
+
+def test_smoothing_leaves_a_constant_alone_from_the_first_value_on() -> None:
+    assert smooth([3.0] * 5) == pytest.approx([3.0] * 5)
+
+
+def test_smoothing_starts_at_the_first_value_and_weighs_the_past() -> None:
+    assert smooth([1.0, 4.0], weight=0.5) == pytest.approx([1.0, (0.25 * 1 + 0.5 * 4) / 0.75])
+
+
+def test_smoothing_nothing_gives_nothing() -> None:
+    assert smooth([]) == []
+
+
+# --- machine
+
+
+def words(picture: Picture) -> list[str]:
+    root = ElementTree.fromstring(picture.svg)
+    return [element.text or "" for element in root.iter() if element.tag.endswith("text")]
+
+
+def test_the_machine_shows_the_shape_after_each_stage() -> None:
+    shown = words(machine(GPTConfig(), 2, 4))
+    assert [text for text in shown if text.startswith("(")] == [
+        "(2, 4)",
+        *["(2, 4, 768)"] * 5,
+        "(2, 4, 50257)",
+    ]
+
+
+def test_the_machine_follows_its_config(tiny: GPTConfig) -> None:
+    shown = words(machine(tiny, 3, 5))
+    expected = [
+        "50 × 16",
+        "8 × 16",
+        "dropout 0",
+        "2 equal blocks",
+        "4 heads × 4",
+        "to 64 and back",
+        "16 to 50",
+        "(3, 5)",
+        "(3, 5, 16)",
+        "(3, 5, 50)",
+    ]
+    assert [text for text in expected if text not in shown] == []
+    assert "768" not in html_of(machine(tiny, 3, 5))
+
+
+def test_one_block_is_not_called_blocks(tiny: GPTConfig) -> None:
+    one = GPTConfig(**{**tiny.to_dict(), "n_layers": 1})
+    assert "1 equal block" in words(machine(one, 1, 1))
+
+
+def test_the_alt_text_of_the_machine_names_every_shape() -> None:
+    alt = machine(GPTConfig(), 2, 4).alt
+    assert alt.count("(2, 4, 768)") == 5
+    assert "token ids (2, 4);" in alt
+    assert "logits (2, 4, 50257)." in alt
+
+
+def test_the_machine_wears_the_component_colours_and_the_ink_of_the_page() -> None:
+    svg = machine(GPTConfig(), 2, 4).svg
+    colours = set(re.findall(r"#[0-9A-Fa-f]{3,6}", svg))
+    palette = {figures.EMBED, figures.ATTENTION, figures.FEED_FORWARD, figures.NORM, figures.HEAD}
+    assert colours == palette | {figures.RESIDUAL, "#fff"}
+    assert svg.count("#fff") == 3  # the crosses of the three sums, on grey
+    assert 'fill="currentColor"' in svg
+
+
+def test_the_machine_is_drawn_twice_alike_and_fits_its_width() -> None:
+    assert machine(GPTConfig(), 2, 4) == machine(GPTConfig(), 2, 4)
+    small, large = (ElementTree.fromstring(machine(GPTConfig(), b, 4).svg) for b in (2, 20000))
+    assert int(large.attrib["width"]) == int(small.attrib["width"]) + 8 * 4
+
+
+def test_the_machine_refuses_what_it_would_draw_wrongly() -> None:
+    with pytest.raises(ValueError, match="norm_first=True only, got norm_first=False"):
+        machine(GPTConfig(norm_first=False), 2, 4)
