@@ -13,7 +13,7 @@ CORRECTIONS = (
     ("**As long as you or I**  \n", "As long as you or I "),
     ("**This way will I**  \n", "This way will I "),
     ("**Scene III**", "### SCENE III."),
-    ("\nSCENE II: ", "\n### SCENE II: "),
+    ("\nSCENE I", "\n### SCENE I"),
     ("**ANTIPHOLUS**  \nDo you hear, you minion? you'll let us in, I hope?  \nOF EPHESUS\n",
      "**ANTIPHOLUS OF EPHESUS**  \nDo you hear, you minion? you'll let us in, I hope?\n"),
     ("Both  \nVarro's Servants And", "**Both Varro's Servants**  \nAnd"),

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from gptlib import _data_packages, _shakespeare
 from gptlib.tokenizers import Tokenizer
 
-SHAKESPEARE_LENGTH = 4_784_792  # characters, and bytes too: the text is ASCII
-SHAKESPEARE_SHA256 = "094d6654bfcc562f62bd6177ef340456ca8857786e3617fc02ef05fb3817cf48"
+SHAKESPEARE_LENGTH = 4_784_783  # characters, and bytes too: the text is ASCII
+SHAKESPEARE_SHA256 = "bcc4eef798b550cfd5b175500e376cb60a71fac1e202ac8537c8265511c16247"
 
 Tokens = npt.NDArray[np.integer]
 Windows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
