@@ -85,7 +85,7 @@ def axes(
 
     >>> with axes() as ax:
     ...     ax.plot([1, 2, 3])
-    ...     picture = show(ax, caption="It rises.", alt="A rising line.")
+    >>> picture = show(ax, caption="It rises.", alt="A rising line.")
     """
     with plt.rc_context(_STYLE):
         figure, drawn = plt.subplots(
@@ -108,7 +108,8 @@ def show(drawn: Any, *, caption: str, alt: str) -> Picture:
     if not isinstance(drawn, MplFigure):
         drawn = next(iter(getattr(drawn, "flat", [drawn]))).figure
     buffer = io.StringIO()
-    drawn.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    with plt.rc_context(_STYLE):  # also after the `with axes()` block, where a cell ends
+        drawn.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight")
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]  # an XML header has no place inside a page
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

@@ -49,6 +49,13 @@ def test_labels_inside_a_drawing_are_escaped() -> None:
     assert "<script" not in svg
 
 
+def test_a_picture_is_the_same_inside_and_after_the_block_of_its_axes() -> None:
+    with axes() as ax:
+        ax.set(title="the same", xlabel="step")
+        inside = show(ax, caption="", alt="")
+    assert show(ax, caption="", alt="").svg == inside.svg
+
+
 def test_ink_becomes_the_colour_of_the_page() -> None:
     svg = drawn().svg
     assert figures._INK not in svg
