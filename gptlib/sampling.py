@@ -126,6 +126,8 @@ def _probabilities(
         scaled = (logits - logits.max(-1, keepdims=True)) / temperature
     probs = np.exp(scaled)
     probs /= probs.sum(-1, keepdims=True)
+    if top_k is not None and top_k >= logits.shape[-1]:
+        top_k = None  # keeping everything is keeping everything, to the last bit
     if top_k is None and top_p is None:
         return probs
     order = np.argsort(-logits, axis=-1, kind="stable")  # best first, ties by lower id

@@ -1,0 +1,195 @@
+"""The command line: `gptlib train | sample | doctor`.
+
+Each command is a typed function; tyro turns its arguments into options with help. Wrong input ends
+in one line on standard error and exit code 2.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+import gptlib
+from gptlib.config import GPTConfig
+from gptlib.train_config import TrainConfig
+
+app = tyro.extras.SubcommandApp()
+
+
+@app.command
+def train(
+    out: Path,
+    corpus: str = "shakespeare",
+    preset: str = "mini",
+    tokenizer: Literal["bytes", "chars", "gpt2"] | None = None,
+    context_length: int | None = None,
+    emb_dim: int | None = None,
+    n_heads: int | None = None,
+    n_layers: int | None = None,
+    drop_rate: float | None = None,
+    overwrite: bool = False,
+    config: Annotated[TrainConfig, tyro.conf.arg(name="")] = TrainConfig(),  # noqa: B008 (frozen)
+) -> None:
+    """Train a model on a text and save it.
+
+    Args:
+        out: Folder for the trained model; made if need be.
+        corpus: "shakespeare", or the path of a UTF-8 text file.
+        preset: Size of the model: mini, gpt2-small, gpt2-medium, gpt2-large or gpt2-xl.
+        tokenizer: How text becomes ids; by default bytes for mini and gpt2 for the others.
+        context_length: Most positions read at once, instead of the preset's.
+        emb_dim: Width of the residual stream, instead of the preset's.
+        n_heads: Attention heads per block, instead of the preset's.
+        n_layers: Blocks, instead of the preset's.
+        drop_rate: Dropout probability, instead of the preset's.
+        overwrite: Replace a model that the folder already holds.
+        config: The run's numbers.
+    """
+    changes: dict[str, Any] = {
+        "context_length": context_length,
+        "emb_dim": emb_dim,
+        "n_heads": n_heads,
+        "n_layers": n_layers,
+        "drop_rate": drop_rate,
+    }
+    changes = {name: value for name, value in changes.items() if value is not None}
+    cfg = GPTConfig.preset(preset, **changes)  # before anything slow
+
+    import torch
+
+    from gptlib import checkpoint
+    from gptlib import corpus as corpora
+    from gptlib.model import GPT
+    from gptlib.trainer import Trainer
+
+    if (out / checkpoint.WEIGHTS).exists() and not overwrite:
+        raise ValueError(f"{out} already holds a model; choose another --out, or --overwrite it")
+    text = corpora.shakespeare() if corpus == "shakespeare" else corpora.load_text(corpus)
+    kind = tokenizer or ("bytes" if preset == "mini" else "gpt2")
+    tok = _make_tokenizer(kind, text)
+    cfg = GPTConfig.from_dict({**cfg.to_dict(), "vocab_size": tok.n_vocab})
+    tokens = corpora.encode_corpus(text, tok)
+    train_tokens, val_tokens = corpora.split(tokens, context_length=cfg.context_length)
+    torch.manual_seed(config.seed)
+    trainer = Trainer(GPT(cfg), train_tokens, val_tokens, config)
+    checkpoint.prepare_folder(out)
+    _say(
+        f"{trainer.model.num_params():,} parameters, {len(train_tokens):,} training and"
+        f" {len(val_tokens):,} validation tokens"
+    )
+    trainer.run()
+    checkpoint.save(out, trainer.model, tok)
+    first, last = trainer.evaluations[0], trainer.evaluations[-1]
+    _say(f"validation loss {first.loss:.3f} -> {last.loss:.3f} nats per token; saved in {out}")
+    _say(f"read it with: gptlib sample {out}")
+
+
+@app.command
+def sample(
+    run: Annotated[Path, tyro.conf.Positional],
+    prompt: str = "",
+    max_new_tokens: int = 400,
+    temperature: float = 0.8,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+) -> None:
+    """Let a saved model continue a text.
+
+    Args:
+        run: Folder that `gptlib train` wrote.
+        prompt: Text to continue; empty starts at an end of text, or at a line end.
+        max_new_tokens: Most tokens to write.
+        temperature: 0 always takes the most probable token, higher is more varied.
+        top_k: Draw only from the k most probable tokens.
+        top_p: Draw only from the most probable tokens that together reach this probability.
+        seed: Repeats the draws; a fresh one each time by default.
+    """
+    from gptlib import checkpoint, sampling
+
+    sampling.check_settings(temperature, top_k, top_p)  # before the slow load
+    model, tok = checkpoint.load(run)
+    ids = tok.encode(prompt)
+    if not ids:
+        start = "\n" if tok.eot_id is None else "<|endoftext|>"
+        _say(f"empty prompt: starting after {start!r}")
+        ids = tok.encode("\n") if tok.eot_id is None else [tok.eot_id]
+    steps = sampling.stream(
+        model,
+        ids,
+        max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        stop_id=tok.eot_id,
+    )
+    sys.stdout.write(prompt)
+    for piece in tok.decode_stream(step.token_id for step in steps):
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+    sys.stdout.write("\n")
+
+
+@app.command
+def doctor() -> None:
+    """Say what is installed, which data was found and verified, and how to get what is missing."""
+    from gptlib import corpus, tokenizers
+
+    print(f"gptlib {gptlib.__version__}, Python {platform.python_version()}, {platform.platform()}")
+    packages = ("numpy", "torch", "tiktoken", "safetensors", "matplotlib", "jupyterlab")
+    missing = False
+    for name in (*packages, "jupyter-book"):
+        try:
+            print(f"  ok       {name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            print(f"  missing  {name}; run: make book")
+            missing = True
+    checks: dict[str, Callable[[], object]] = {
+        "corpus": lambda: f"Shakespeare, {len(corpus.shakespeare()):,} characters",
+        "vocabulary": lambda: ", ".join(map(str, tokenizers.vocabulary_files().values())),
+    }
+    for what, check in checks.items():
+        try:
+            print(f"  ok       {what}: {check()}; SHA-256 verified")
+        except (OSError, ValueError) as error:
+            print(f"  problem  {what}: {error}")
+            missing = True
+    if missing:
+        raise SystemExit(1)
+    print("all is in place")
+
+
+def _make_tokenizer(kind: str, text: str) -> Any:
+    from gptlib import tokenizers
+
+    if kind == "chars":
+        return tokenizers.CharTokenizer.from_text(text)
+    return tokenizers.ByteTokenizer() if kind == "bytes" else tokenizers.gpt2_tokenizer()
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run one command; the entry point of the `gptlib` script."""
+    try:
+        app.cli(args=args, prog="gptlib", description="Train, sample and check a small GPT.")
+    except (ValueError, TypeError, OSError, FloatingPointError) as error:
+        _say(f"gptlib: {error}")
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        _say("gptlib: stopped; nothing was saved")
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

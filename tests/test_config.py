@@ -1,0 +1,105 @@
+import dataclasses
+import json
+
+import pytest
+
+from gptlib import GPTConfig
+from gptlib.config import PRESETS
+
+GPT2_HF = {
+    "model_type": "gpt2",
+    "vocab_size": 50257,
+    "n_positions": 1024,
+    "n_embd": 768,
+    "n_head": 12,
+    "n_layer": 12,
+    "activation_function": "gelu_new",
+    "resid_pdrop": 0.1,
+}
+
+
+def test_the_defaults_are_the_seven_numbers_of_chapter_1():
+    cfg = GPTConfig()
+    seven = (cfg.vocab_size, cfg.context_length, cfg.emb_dim, cfg.n_heads, cfg.n_layers)
+    assert seven == (50257, 1024, 768, 12, 12)
+    assert (cfg.drop_rate, cfg.qkv_bias, cfg.tie_weights) == (0.1, False, False)
+    assert cfg.head_dim == 64
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_survives_json(name):
+    cfg = GPTConfig.preset(name)
+    assert GPTConfig.from_dict(json.loads(json.dumps(cfg.to_dict()))) == cfg
+
+
+def test_a_preset_can_be_changed():
+    assert GPTConfig.preset("mini", n_layers=2).n_layers == 2
+
+
+def test_hugging_face_gpt2_config_equals_the_preset():
+    assert GPTConfig.from_hf(GPT2_HF) == GPTConfig.preset("gpt2-small")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "llama"}, "model_type must be 'gpt2', got 'llama'"),
+        ({"activation_function": "silu"}, "activation_function must be one of"),
+        ({"n_inner": 1000}, "n_inner must be 4 x n_embd = 3072, got 1000"),
+    ],
+)
+def test_foreign_hugging_face_configs_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        GPTConfig.from_hf({**GPT2_HF, **change})
+
+
+def test_missing_hugging_face_fields_are_named():
+    with pytest.raises(ValueError, match="lacks n_embd, n_head"):
+        GPTConfig.from_hf({k: v for k, v in GPT2_HF.items() if k not in ("n_embd", "n_head")})
+
+
+@pytest.mark.parametrize(
+    ("fields", "numbers"),
+    [
+        ({"emb_dim": 770, "n_heads": 12}, ("770", "12")),
+        ({"emb_dim": 4096, "n_heads": 7}, ("4096", "7")),
+        ({"n_heads": 0}, ("n_heads", "0")),
+        ({"emb_dim": 0}, ("emb_dim", "0")),
+        ({"n_layers": -1}, ("n_layers", "-1")),
+        ({"vocab_size": 0}, ("vocab_size", "0")),
+        ({"context_length": -1024}, ("context_length", "-1024")),
+        ({"drop_rate": 1.0}, ("drop_rate", "[0, 1)", "1.0")),
+        ({"drop_rate": float("nan")}, ("drop_rate", "nan")),
+        ({"activation": "swish"}, ("activation", "gelu_tanh, gelu, relu", "swish")),
+        ({"init": "zeros"}, ("init", "gpt2, torch", "zeros")),
+    ],
+)
+def test_values_out_of_range_are_named_with_what_is_allowed(fields, numbers):
+    with pytest.raises(ValueError, match="must") as error:
+        GPTConfig(**fields)
+    assert all(number in str(error.value) for number in numbers)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"n_layers": 2.0}, {"n_heads": True}, {"emb_dim": "768"}, {"qkv_bias": 1}, {"drop_rate": "0"}],
+)
+def test_wrong_types_are_refused(fields):
+    with pytest.raises(TypeError, match=next(iter(fields))):
+        GPTConfig(**fields)
+
+
+def test_unknown_preset_lists_the_known_ones():
+    with pytest.raises(ValueError, match="unknown preset 'gpt5'; known presets: gpt2-small"):
+        GPTConfig.preset("gpt5")
+
+
+def test_unknown_fields_are_named():
+    with pytest.raises(ValueError, match="unknown config fields n_embd"):
+        GPTConfig.from_dict({"n_embd": 768})
+
+
+def test_a_config_cannot_be_changed_in_place():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        GPTConfig().n_layers = 3

@@ -1,0 +1,17 @@
+from gptlib.exercises import check
+
+
+def test_an_open_answer_is_not_judged():
+    assert check(..., 42, "hint").startswith("Not answered yet")
+
+
+def test_a_right_answer_within_tolerance():
+    assert check(42.0001, 42, "hint") == "Right."
+    assert check(0, 0, "hint") == "Right."
+
+
+def test_a_wrong_answer_gets_the_hint_and_not_the_answer():
+    reply = check(40, 42, "Count the biases.")
+    assert reply == "Not yet: 40 is below the answer. Count the biases."
+    assert "42" not in reply
+    assert "above" in check(50, 42, "")
