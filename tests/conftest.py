@@ -2,11 +2,53 @@
 
 import os
 import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 from gptlib.config import GPTConfig
+
+# The same examples on every machine, and no time limit per example: CI machines are shared.
+hypothesis.settings.register_profile("gptlib", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("gptlib")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Site:
+    """The book, built once for all tests, and what the build said."""
+
+    html: Path
+    exit_code: int
+    log: str
+
+
+def build_book(source: Path, output: Path) -> Site:
+    """Build the book in `source` into an empty `output` as `make book` does."""
+    program = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+    run = subprocess.run(
+        [*program, "build", "-W", "-n", "--keep-going", "--path-output", output, source],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return Site(output / "_build" / "html", run.returncode, run.stdout + run.stderr)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Return the site built from this tree."""
+    return build_book(ROOT, tmp_path_factory.mktemp("site"))
+
+torch.set_num_threads(1)  # the tests' tensors are tiny: a second thread would only be waited for
 
 
 @pytest.fixture
