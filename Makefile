@@ -57,7 +57,7 @@ $(READY): constraints.txt pyproject.toml requirements-data.txt
 	  "gptlib needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1); try: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo \
 	  "'$(PYTHON)' lacks the venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@echo "Setting up .venv: about 0.7 GB to download, 2 GB on disk, a few minutes, once"
+	@echo "Setting up .venv: about 0.4 GB to download (3 GB where torch comes with CUDA), 2 GB on disk"
 	@rm -f $@
 	@$(PYTHON) -m venv .venv
 	@$(PY) -m pip install -q -c constraints.txt -e '.[$(EXTRAS)]'

@@ -1,4 +1,4 @@
-"""Execute notebooks in place, each in a fresh kernel, and write files that a second run leaves equal.
+"""Execute notebooks in place, each in a fresh kernel, byte for byte the same each time.
 
 python tools/execute_notebooks.py                    # every chapter
 python tools/execute_notebooks.py 03_gelu_feed_forward notebooks/04_residual.ipynb

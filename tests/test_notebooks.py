@@ -1,0 +1,163 @@
+"""The form of every chapter, and that running a cell twice changes nothing.
+
+`make test` also runs nbval over `notebooks/` itself, twice: with the default number of threads, and
+with one thread and AVX2.
+"""
+
+import ast
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+import gptlib
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SECTIONS = [
+    "Prediction",
+    "The smallest version",
+    "The real one",
+    "Experiment",
+    "Reading",
+    "Break it",
+    "Takeaways",
+    "Exercises",
+    "Sources",
+]
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
+}
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem, scope="module")
+def notebook(request: pytest.FixtureRequest) -> NotebookNode:
+    return nbformat.read(request.param, as_version=4)
+
+
+def code(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def markdown(notebook: NotebookNode) -> str:
+    return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def headings(notebook: NotebookNode, level: int) -> list[str]:
+    """Return the headings of one level, without what looks like one inside a code fence."""
+    prose = re.sub(r"^```.*?^```", "", markdown(notebook), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(rf"^{'#' * level} (.+)$", prose, flags=re.MULTILINE)
+
+
+def public_names() -> set[str]:
+    """Return what gptlib offers: its own names and the functions and classes of its modules."""
+    names = set(gptlib.__all__)
+    for info in pkgutil.iter_modules(gptlib.__path__):
+        if info.name.startswith("_"):
+            continue
+        module = pkgutil.resolve_name(f"gptlib.{info.name}")
+        names |= {
+            name
+            for name, value in vars(module).items()
+            if (inspect.isfunction(value) or inspect.isclass(value))
+            and value.__module__.startswith("gptlib")
+            and not name.startswith("_")
+        }
+    return names
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
+
+
+def test_it_opens_with_its_only_title(notebook: NotebookNode) -> None:
+    assert notebook.cells[0].source.startswith("# ")
+    assert len(headings(notebook, 1)) == 1
+
+
+def test_its_sections_are_those_of_every_chapter_in_the_same_order(notebook: NotebookNode) -> None:
+    assert [name for name in headings(notebook, 2) if name in SECTIONS] == SECTIONS
+
+
+def test_it_is_neither_short_nor_long(notebook: NotebookNode) -> None:
+    words = len(re.sub(r"<[^>]+>", " ", markdown(notebook)).split())
+    assert 25 <= len(notebook.cells) <= 45
+    assert 1200 <= words <= 2200
+
+
+def test_its_code_comes_in_small_pieces(notebook: NotebookNode) -> None:
+    lengths = [len(cell.source.splitlines()) for cell in code(notebook)]
+    assert max(lengths) <= 20
+    kinds = " ".join(cell.cell_type for cell in notebook.cells)
+    assert "code code code" not in kinds
+
+
+def test_it_was_run_from_top_to_bottom_without_an_error(notebook: NotebookNode) -> None:
+    counts = [cell.execution_count for cell in code(notebook)]
+    assert counts == list(range(1, len(counts) + 1))
+    outputs = [output for cell in code(notebook) for output in cell.outputs]
+    assert not [output for output in outputs if output.output_type == "error"]
+    assert not [output for output in outputs if output.get("name") == "stderr"]
+
+
+def test_its_metadata_says_python_and_nothing_of_the_machine(notebook: NotebookNode) -> None:
+    assert notebook.metadata == METADATA
+
+
+def test_its_answers_are_folded(notebook: NotebookNode) -> None:
+    text = markdown(notebook)
+    assert text.count("<details>") == text.count("</details>") > 0
+    # Without the blank line the answer's Markdown is shown raw.
+    assert text.count("<details>") == len(
+        re.findall(r"^<details>\n?<summary>.+</summary>\n\n", text, flags=re.MULTILINE)
+    )
+
+
+def test_it_uses_gptlib_and_defines_nothing_that_gptlib_has(notebook: NotebookNode) -> None:
+    trees = [ast.parse(cell.source) for cell in code(notebook)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    imported |= {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    assert any(name.partition(".")[0] == "gptlib" for name in imported)
+    defined = {
+        node.name
+        for node in nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    assert not defined & public_names()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*NOTEBOOKS, *sorted((ROOT / "book").rglob("*.md")), ROOT / "README.md"],
+    ids=lambda path: path.name,
+)
+def test_every_name_of_gptlib_in_the_text_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        text = markdown(nbformat.reads(text, as_version=4))
+    for name in sorted(set(re.findall(r"\bgptlib(?:\.[A-Za-z_]\w*)+", text))):
+        pkgutil.resolve_name(name)  # raises where there is no such name
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_running_each_cell_twice_changes_nothing(path: Path, tmp_path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    cells = [[cell, cell] if cell.cell_type == "code" else [cell] for cell in notebook.cells]
+    notebook.cells = [NotebookNode(cell) for pair in cells for cell in pair]
+    for position, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{position}"
+    nbformat.write(notebook, tmp_path / path.name)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"]
+    command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
+    command += [f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"]
+    command += ["--rootdir", str(tmp_path), str(tmp_path / path.name)]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-4000:]
