@@ -9,6 +9,7 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 
 import gptlib
 from gptlib import tokenizers
@@ -86,7 +87,8 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
         raise ValueError(f"{folder / WEIGHTS} is damaged: {error}") from error
     if cfg.tie_weights and "tok_emb.weight" in state:
         state["head.weight"] = state["tok_emb.weight"]
-    model = GPT(cfg)
+    with torch.device("meta"):  # shapes only: nothing is drawn, nothing is held twice
+        model = GPT(cfg)
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     found = {name: tuple(value.shape) for name, value in state.items()}
     wrong = sorted(
@@ -100,7 +102,9 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
         raise ValueError(
             f"{folder / WEIGHTS} does not fit {CONFIG}: {len(wrong)} tensors, {listed}"
         )
-    model.load_state_dict(state)
+    model.load_state_dict(state, assign=True)
+    if cfg.tie_weights:
+        model.head.weight = model.tok_emb.weight
     return model.eval(), tokenizer
 
 

@@ -35,18 +35,19 @@ class TrainConfig:
             raise ValueError(
                 f"warmup_steps must be in 0..steps={self.steps}, got {self.warmup_steps}"
             )
+        for name in ("learning_rate", "grad_clip"):
+            value = getattr(self, name)
+            if not (value > 0 and math.isfinite(value)):
+                raise ValueError(f"{name} must be finite and above 0, got {value}")
         if not 0 <= self.min_learning_rate <= self.learning_rate:
             raise ValueError(
                 f"min_learning_rate must be in [0, learning_rate={self.learning_rate}],"
                 f" got {self.min_learning_rate}"
             )
-        for name in ("learning_rate", "grad_clip"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
-        if self.weight_decay < 0:
+        if not self.weight_decay >= 0:
             raise ValueError(f"weight_decay must be at least 0, got {self.weight_decay}")
 
 

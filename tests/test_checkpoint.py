@@ -1,0 +1,139 @@
+import json
+from dataclasses import replace
+
+import pytest
+import safetensors.torch
+import torch
+
+from gptlib import GPT, ByteTokenizer, CharTokenizer, GPTConfig, checkpoint
+
+TOKENIZER = CharTokenizer.from_text("abcdefgh")
+
+
+@pytest.fixture
+def model(tiny):
+    return GPT(replace(tiny, tie_weights=True)).eval()
+
+
+@pytest.fixture
+def folder(tmp_path, model):
+    checkpoint.save(tmp_path / "run", model, TOKENIZER)
+    return tmp_path / "run"
+
+
+def test_what_is_loaded_is_what_was_saved(model, folder):
+    loaded, tokenizer = checkpoint.load(folder)
+    idx = torch.randint(50, (2, 8))
+    assert torch.equal(loaded(idx), model(idx))
+    assert loaded.cfg == model.cfg
+    assert not loaded.training
+    assert tokenizer.encode("head") == TOKENIZER.encode("head")
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_tied_head_is_stored_once_and_tied_again(tmp_path, tiny, tied):
+    checkpoint.save(tmp_path, GPT(replace(tiny, tie_weights=tied)), TOKENIZER)
+    names = safetensors.torch.load_file(tmp_path / "model.safetensors").keys()
+    assert ("head.weight" in names) != tied
+    loaded, _ = checkpoint.load(tmp_path)
+    assert (loaded.head.weight is loaded.tok_emb.weight) == tied
+
+
+def test_the_folder_holds_two_plain_files(folder):
+    assert sorted(p.name for p in folder.iterdir()) == ["config.json", "model.safetensors"]
+    about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert about["model"]["emb_dim"] == 16
+    assert about["tokenizer"]["type"] == "chars"
+
+
+def test_saving_again_replaces_the_model(folder, tiny):
+    other = GPT(tiny).eval()
+    checkpoint.save(folder, other, TOKENIZER)
+    loaded, _ = checkpoint.load(folder)
+    idx = torch.randint(50, (1, 8))
+    assert torch.equal(loaded(idx), other(idx))
+
+
+def test_loading_leaves_the_random_state_alone(folder):
+    state = torch.get_rng_state()
+    checkpoint.load(folder)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused(tmp_path, model):
+    with pytest.raises(ValueError, match="tokenizer has 256 tokens, the model only 50"):
+        checkpoint.save(tmp_path / "run", model, ByteTokenizer())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"holds no saved model: {name} is missing"):
+        checkpoint.load(folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: b"<!DOCTYPE html><title>not found</title>",
+        lambda data: b"",
+    ],
+)
+def test_damaged_weights_are_named(folder, damage):
+    path = folder / "model.safetensors"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
+        checkpoint.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "damaged: not JSON"),
+        ("[]", "not a gptlib config"),
+        ('{"model": {}}', "needs 'model' and 'tokenizer'"),
+    ],
+)
+def test_damaged_config_is_named(folder, text, message):
+    (folder / "config.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        checkpoint.load(folder)
+
+
+def test_weights_of_another_size_are_listed(folder, tiny):
+    state = GPT(replace(tiny, tie_weights=True)).state_dict()
+    del state["head.weight"]
+    state["blocks.0.norm1.scale"] = torch.ones(5)
+    del state["final_norm.shift"]
+    state["extra"] = torch.ones(1)
+    safetensors.torch.save_file(state, folder / "model.safetensors")
+    with pytest.raises(ValueError, match="does not fit") as error:
+        checkpoint.load(folder)
+    for part in (
+        "blocks.0.norm1.scale expected (16,), found (5,)",
+        "extra expected nothing, found (1,)",
+        "final_norm.shift expected (16,), found nothing",
+    ):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize("where", ["file/run", "file"])
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, model, where):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(OSError, match=r"cannot write into the folder .*file"):
+        checkpoint.save(tmp_path / where, model, TOKENIZER)
+
+
+def test_a_failed_save_leaves_the_old_model(folder, model, monkeypatch):
+    before = (folder / "model.safetensors").read_bytes()
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", fail)
+    with pytest.raises(OSError, match="disk full"):
+        checkpoint.save(folder, GPT(GPTConfig.preset("mini")), ByteTokenizer())
+    assert (folder / "model.safetensors").read_bytes() == before
+    checkpoint.load(folder)

