@@ -118,21 +118,35 @@ def show(drawn: Any, *, caption: str, alt: str) -> Picture:
     return Picture(svg, caption, alt)
 
 
+_NUMBER = re.compile(r"[-+−±≈~<>]? ?(\(?\d.*|nan|inf)?|[–—]")  # "2.5 MB" and "(2, 4)" too
+
+
 @dataclass(frozen=True)
 class Table:
-    """Rows under a header, as HTML in a page and aligned text in a terminal."""
+    """Rows under a header, as HTML in a page and aligned text in a terminal.
+
+    Columns of numbers are set to the right, columns of words to the left.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+
+    @property
+    def _words(self) -> list[bool]:
+        """Say of each column whether it holds words."""
+        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.header)
+        return [not all(_NUMBER.fullmatch(cell) for cell in column) for column in columns]
 
     def __str__(self) -> str:
         lines = [self.header, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
         text = [
             "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+                cell.ljust(width) if words or i == 0 else cell.rjust(width)
+                for i, (cell, width, words) in enumerate(
+                    zip(line, widths, self._words, strict=True)
+                )
             ).rstrip()
             for line in lines
         ]
@@ -142,7 +156,12 @@ class Table:
 
     def _repr_html_(self) -> str:
         def row(tag: str, cells: Sequence[str]) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+            left = [' style="text-align: left"' if words else "" for words in self._words]
+            made = [
+                f"<{tag}{style}>{html.escape(cell)}</{tag}>"
+                for cell, style in zip(cells, left, strict=True)
+            ]
+            return "<tr>" + "".join(made) + "</tr>"
 
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
         head, body = row("th", self.header), "".join(row("td", cells) for cells in self.rows)
@@ -230,7 +249,7 @@ def machine(cfg: GPTConfig, batch: int, length: int) -> Picture:
         _box(8, 4, 276, 32, None, "token ids"),
         *(_wire((x, 36), (x, 64)) for x in (34, 215)),
         _text(42, 54, "which token", size=11, anchor="start"),
-        _text(207, 54, "which place", size=11, anchor="end"),
+        _text(207, 54, "which position", size=11, anchor="end"),
         _box(8, 64, 130, 44, EMBED, "token table", f"{V:,} × {C:,}"),
         _box(154, 64, 130, 44, EMBED, "position table", f"{cfg.context_length:,} × {C:,}"),
         _wire((34, 108), (34, 124)),

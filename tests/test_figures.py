@@ -145,6 +145,22 @@ def test_a_table_in_a_terminal_aligns_words_left_and_numbers_right() -> None:
     ]
 
 
+def test_columns_of_words_are_set_to_the_left_and_columns_of_numbers_to_the_right() -> None:
+    made = table(
+        ["n", "what", "size", "shape", "unknown"],
+        [[1, "one thing", "2.5 MB", "(2, 4)", "–"], [-20, "7 things, not 8", "≈ 3", "(1,)", "nan"]],
+    )
+    assert made._words == [False, True, False, False, False]
+    root = ElementTree.fromstring(made._repr_html_())
+    styles = {cell.text: cell.get("style") for cell in root.iter() if cell.tag in ("th", "td")}
+    assert styles["what"] == styles["one thing"] == "text-align: left"
+    assert styles["size"] is styles["2.5 MB"] is None
+    assert str(made).split("\n")[1:] == [
+        "1    one thing        2.5 MB  (2, 4)        –",
+        "-20  7 things, not 8     ≈ 3    (1,)      nan",
+    ]
+
+
 def test_a_table_without_a_caption_has_none() -> None:
     made = table(["a"], [[1]])
     assert "caption" not in made._repr_html_()
