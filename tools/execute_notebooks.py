@@ -34,15 +34,30 @@ def find(name: str) -> Path:
 
 
 def execute(notebook: NotebookNode) -> None:
-    """Run all cells in a fresh kernel of this Python, in the notebooks' folder."""
+    """Run all cells in a fresh kernel of this Python, in the notebooks' folder.
+
+    Raises:
+        RuntimeError: a cell failed, took too long or ended the kernel; names the cell.
+    """
+    running = 0
+
+    def note(cell: NotebookNode, cell_index: int) -> None:
+        nonlocal running
+        running = cell_index
+
     client = NotebookClient(
         notebook,
         timeout=TIMEOUT,
         kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],
         record_timing=False,
         resources={"metadata": {"path": str(NOTEBOOKS)}},
+        on_cell_execute=note,
     )
-    client.execute()
+    try:
+        client.execute()
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        raise RuntimeError(f"cell {running} (counted from 0): {str(error).strip()}") from None
 
 
 def normalise(notebook: NotebookNode) -> None:
@@ -79,26 +94,13 @@ def write(notebook: NotebookNode, path: Path) -> None:
     os.replace(temporary, path)
 
 
-def failing_cell(notebook: NotebookNode) -> int:
-    """Return the index of the cell that holds an error, or of the first that did not finish."""
-    code = [(i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    for index, cell in code:
-        if any(output.output_type == "error" for output in cell.outputs):
-            return index
-    return max((i for i, cell in code if cell.execution_count is not None), default=0)
-
-
 def run(path: Path) -> None:
     """Execute one notebook and replace its file; on an error leave the file as it was."""
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    try:
-        execute(notebook)
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        where = f"{path.name}, cell {failing_cell(notebook)} (counted from 0)"
-        raise RuntimeError(f"{where}: {str(error).strip()}") from None
+    execute(notebook)
     normalise(notebook)
     write(notebook, path)
 
@@ -110,12 +112,16 @@ def main() -> int:
     names = parser.parse_args().names
     try:
         paths = [find(name) for name in names] or sorted(NOTEBOOKS.glob("*.ipynb"))
-        for path in paths:
-            print(path.name, flush=True)
-            run(path)
-    except (ValueError, RuntimeError) as error:
+    except ValueError as error:
         print(error, file=sys.stderr)
         return 1
+    for path in paths:
+        print(path.name, flush=True)
+        try:
+            run(path)
+        except RuntimeError as error:
+            print(f"{path.name}, {error}", file=sys.stderr)
+            return 1
     return 0
 
 
