@@ -1,6 +1,7 @@
 """What every test may use: one tiny configuration, fixed seeds, and the installed Chromium."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ class Site:
 
     html: Path
     exit_code: int
-    log: str
+    complaints: str
 
 
 def build_book(source: Path, output: Path) -> Site:
@@ -40,13 +41,16 @@ def build_book(source: Path, output: Path) -> Site:
         encoding="utf-8",
         check=False,
     )
-    return Site(output / "_build" / "html", run.returncode, run.stdout + run.stderr)
+    log = re.sub(r"\x1b\[[0-9;]*m", "", run.stdout + run.stderr)  # without colours
+    complaints = [line for line in log.splitlines() if re.search("WARNING|ERROR|error:", line)]
+    return Site(output / "_build" / "html", run.returncode, "\n".join(complaints))
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Return the site built from this tree."""
     return build_book(ROOT, tmp_path_factory.mktemp("site"))
+
 
 torch.set_num_threads(1)  # the tests' tensors are tiny: a second thread would only be waited for
 

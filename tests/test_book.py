@@ -1,0 +1,146 @@
+"""The built site: no warning, the pages of `_toc.yml` and no others, links that lead somewhere."""
+
+import json
+import re
+import shutil
+from functools import cache
+from html.parser import HTMLParser
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from conftest import ROOT, Site, build_book
+
+# What Sphinx writes beside the pages of the table of contents.
+GENERATED = {"index", "genindex", "py-modindex", "search"}
+
+# Attributes through which a page loads something by itself; links that a reader follows are not.
+LOADING = {"src", "srcset", "data", "poster"}
+
+
+def toc_pages() -> list[str]:
+    """Return the pages of `_toc.yml` in order, without suffix."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    return [toc["root"]] + [
+        entry["file"] for part in toc["parts"] for entry in part.get("chapters", [])
+    ]
+
+
+@cache
+def pages(site: Site) -> dict[str, str]:
+    """Return the built pages by name without suffix."""
+    return {
+        path.relative_to(site.html).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(site.html.rglob("*.html"))
+    }
+
+
+class ElementParser(HTMLParser):
+    """Collects the elements of a page as (tag, attributes)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+
+@cache
+def elements(text: str) -> list[tuple[str, dict[str, str]]]:
+    """Return the elements of a page as (tag, attributes)."""
+    parser = ElementParser()
+    parser.feed(text)
+    return parser.found
+
+
+@cache
+def anchors(text: str) -> set[str]:
+    """Return the ids that a link into this page can name."""
+    return {attrs["id"] for _, attrs in elements(text) if "id" in attrs}
+
+
+def test_the_build_ends_without_a_warning(site: Site) -> None:
+    assert site.exit_code == 0, site.complaints
+
+
+def test_the_pages_are_those_of_the_table_of_contents(site: Site) -> None:
+    assert set(pages(site)) - GENERATED == set(toc_pages())
+
+
+def test_every_notebook_is_in_the_table_of_contents() -> None:
+    notebooks = {f"notebooks/{path.stem}" for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert notebooks == {page for page in toc_pages() if page.startswith("notebooks/")}
+
+
+def test_an_entry_without_a_file_fails_the_build(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(ROOT / "book", source / "book")
+    shutil.copy(ROOT / "_config.yml", source)
+    toc = {"format": "jb-book", "root": "book/welcome", "chapters": [{"file": "book/renamed"}]}
+    (source / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
+    broken = build_book(source, tmp_path / "site")
+    assert broken.exit_code != 0
+    assert "book/renamed" in broken.complaints
+
+
+def test_links_inside_the_book_lead_to_a_place_that_exists(site: Site) -> None:
+    built = pages(site)
+    lost = []
+    for name, text in built.items():
+        for tag, attrs in elements(text):
+            target = urlsplit(attrs.get("href", "") if tag == "a" else "")
+            if target.scheme or target.netloc or not (target.path or target.fragment):
+                continue
+            path = (site.html / name).parent / unquote(target.path) if target.path else None
+            if path is not None and not path.is_file():
+                lost.append(f"{name}: {attrs['href']}")
+            elif target.fragment:
+                page = path.resolve().relative_to(site.html.resolve()) if path else Path(name)
+                if unquote(target.fragment) not in anchors(built[page.with_suffix("").as_posix()]):
+                    lost.append(f"{name}: {attrs['href']}")
+    assert lost == []
+
+
+def test_chapter_links_in_raw_html_are_resolved(site: Site) -> None:
+    assert [name for name, text in pages(site).items() if "data-doc" in text] == []
+
+
+def test_the_map_links_to_the_chapters_in_the_book(site: Site) -> None:
+    linked = set(re.findall(r'href="\.\./(notebooks/[^"#]+)\.html"', pages(site)["book/welcome"]))
+    assert linked >= {page for page in toc_pages() if page.startswith("notebooks/")}
+
+
+def test_nothing_is_loaded_from_another_host(site: Site) -> None:
+    foreign = []
+    for name, text in pages(site).items():
+        for tag, attrs in elements(text):
+            loaded = [attrs[attribute] for attribute in LOADING & attrs.keys()]
+            loaded += [attrs.get("href", "")] * (tag in {"link", "image", "use"})
+            foreign += [f"{name}: {url}" for url in loaded if urlsplit(url).netloc]
+    for path in site.html.rglob("*.css"):
+        style = path.read_text(encoding="utf-8")
+        urls = re.findall(r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')\s]+)", style)
+        foreign += [f"{path.name}: {url}" for url in urls]
+    assert foreign == []
+
+
+@pytest.mark.parametrize("page", [p for p in toc_pages() if p.startswith("notebooks/")])
+def test_a_chapter_offers_its_notebook(site: Site, page: str) -> None:
+    links = [attrs for tag, attrs in elements(pages(site)[page]) if tag == "a"]
+    (button,) = [attrs for attrs in links if "download" in attrs]
+    offered = (site.html / page).parent / button["href"]
+    source = ROOT / f"{page}.ipynb"
+    assert json.loads(offered.read_text("utf-8")) == json.loads(source.read_text("utf-8"))
+
+
+def test_every_page_names_the_version_of_gptlib(site: Site) -> None:
+    footer = f"Built with gptlib {version('gptlib')}."
+    assert [name for name in toc_pages() if footer not in pages(site)[name]] == []
+
+
+def test_the_site_carries_no_dead_weight(site: Site) -> None:
+    size = sum(path.stat().st_size for path in (site.html / "_static").rglob("*") if path.is_file())
+    assert size < 6e6, f"{size / 1e6:.1f} MB of scripts, styles and fonts"
