@@ -54,12 +54,12 @@ endif
 # Written last, so an interrupted set-up is taken up again.
 $(READY): constraints.txt pyproject.toml requirements-data.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo \
-	  "gptlib needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1); try: make PYTHON=python3.11" >&2; exit 1; }
+	  "gptlib needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing); try: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo \
 	  "'$(PYTHON)' lacks the venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@echo "Setting up .venv: about 0.4 GB to download (3 GB where torch comes with CUDA), 2 GB on disk"
 	@rm -f $@
 	@$(PYTHON) -m venv .venv
-	@$(PY) -m pip install -q -c constraints.txt -e '.[$(EXTRAS)]'
+	@$(PY) -m pip install -q --no-warn-conflicts -c constraints.txt -e '.[$(EXTRAS)]'
 	@$(PY) -m pip install -q --no-deps -r requirements-data.txt
 	@printf '%s\n' '$(CURDIR)' > $@
