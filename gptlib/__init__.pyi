@@ -6,6 +6,7 @@ from . import (
     figures,
     kv_cache,
     model,
+    numpy_gpt,
     sampling,
     tokenizers,
     train_config,
@@ -14,6 +15,7 @@ from . import (
 from .config import GPTConfig
 from .kv_cache import KVCache
 from .model import GPT, Block, CausalSelfAttention, FeedForward, LayerNorm
+from .numpy_gpt import NumpyGPT
 from .sampling import Step, generate, stream
 from .tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
 from .train_config import TrainConfig, learning_rate
@@ -29,6 +31,7 @@ __all__ = [
     "GPTConfig",
     "KVCache",
     "LayerNorm",
+    "NumpyGPT",
     "Step",
     "StepRecord",
     "TrainConfig",
@@ -43,6 +46,7 @@ __all__ = [
     "kv_cache",
     "learning_rate",
     "model",
+    "numpy_gpt",
     "sampling",
     "stream",
     "tokenizers",

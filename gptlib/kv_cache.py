@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Any
+
+import numpy as np
 
 from gptlib.config import GPTConfig
 
@@ -28,8 +30,8 @@ class KVCache:
         cfg: GPTConfig,
         batch_size: int = 1,
         max_len: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
+        dtype: Any = None,
+        device: Any = None,
     ) -> None:
         max_len = cfg.context_length if max_len is None else max_len
         if batch_size < 1:
@@ -39,8 +41,8 @@ class KVCache:
                 f"max_len must be in 1..{cfg.context_length} (the context length), got {max_len}"
             )
         shape = (cfg.n_layers, batch_size, cfg.n_heads, max_len, cfg.head_dim)
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)  # (L, B, H, S_max, D)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)  # (L, B, H, S_max, D)
+        self.keys = self._zeros(shape, dtype, device)  # (L, B, H, S_max, D)
+        self.values = self._zeros(shape, dtype, device)  # (L, B, H, S_max, D)
         self.length = 0  # S, positions filled so far, the same in every layer
 
     @property
@@ -74,9 +76,7 @@ class KVCache:
                 f" {n_new} more do not fit; call reset() and read the window again"
             )
 
-    def append(
-        self, layer: int, k: torch.Tensor, v: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def append(self, layer: int, k: Any, v: Any) -> tuple[Any, Any]:
         """Write one layer's new keys and values after the `length` old ones and return them all.
 
         The position moves only in `advance`, once per forward pass, so that every layer writes to
@@ -96,3 +96,15 @@ class KVCache:
     def advance(self, n_new: int) -> None:
         """Count `n_new` positions as filled, after all layers have appended them."""
         self.length += n_new
+
+    def _zeros(self, shape: tuple[int, ...], dtype: Any, device: Any) -> Any:
+        import torch  # here, so that the NumPy cache works where torch is not installed
+
+        return torch.zeros(shape, dtype=dtype, device=device)
+
+
+class NumpyKVCache(KVCache):
+    """The same cache in NumPy arrays, for `NumpyGPT`."""
+
+    def _zeros(self, shape: tuple[int, ...], dtype: Any, device: Any) -> Any:
+        return np.zeros(shape, dtype)
