@@ -1,7 +1,6 @@
-"""The form of every chapter, and that running a cell twice changes nothing.
+"""The form of every chapter, and that its stored outputs come out again, cell by cell, twice.
 
-`make test` also runs nbval over `notebooks/` itself, twice: with the default number of threads, and
-with one thread and AVX2.
+`make test` also runs nbval over `notebooks/` itself, with one thread and AVX2.
 """
 
 import ast
@@ -148,7 +147,7 @@ def test_every_name_of_gptlib_in_the_text_exists(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_running_each_cell_twice_changes_nothing(path: Path, tmp_path: Path) -> None:
+def test_each_cell_run_twice_gives_its_stored_output_twice(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     cells = [[cell, cell] if cell.cell_type == "code" else [cell] for cell in notebook.cells]
     notebook.cells = [NotebookNode(cell) for pair in cells for cell in pair]
