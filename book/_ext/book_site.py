@@ -62,10 +62,10 @@ def remove_unused_static(app: Sphinx, exception: Exception | None) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def link_chapters(
+def finish_body(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Point chapter links in raw HTML at their pages; chapters not yet in the book stay text."""
+    """Point chapter links in raw HTML at their pages, or leave text where there is no page yet."""
 
     def link(match: re.Match[str]) -> str:
         doc, rest, text = match["doc"], match["rest"], match["text"]
@@ -74,7 +74,9 @@ def link_chapters(
         return f'<a href="{app.builder.get_relative_uri(pagename, doc)}"{rest}>{text}</a>'
 
     if "body" in context:
-        context["body"] = CHAPTER_LINK.sub(link, context["body"])
+        body = CHAPTER_LINK.sub(link, context["body"])
+        # docutils marks entries of a bibliography with a role that ARIA has since withdrawn.
+        context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
 
 
 def add_version(
@@ -92,7 +94,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     # jupyter-book always passes this setting of sphinx_comments, which the book does not load.
     app.add_config_value("comments_config", {}, "html")
     app.config.mathjax_path = "mathjax/tex-chtml.js"  # type: ignore[attr-defined]
-    app.connect("html-page-context", link_chapters)
+    app.connect("html-page-context", finish_body)
     app.connect("html-page-context", add_version)
     app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", remove_unused_static)
