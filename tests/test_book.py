@@ -144,3 +144,13 @@ def test_every_page_names_the_version_of_gptlib(site: Site) -> None:
 def test_the_site_carries_no_dead_weight(site: Site) -> None:
     size = sum(path.stat().st_size for path in (site.html / "_static").rglob("*") if path.is_file())
     assert size < 6e6, f"{size / 1e6:.1f} MB of scripts, styles and fonts"
+
+
+@pytest.mark.parametrize("page", ["welcome", "how_to_use"])
+def test_the_code_on_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), {})
+    assert ("print(" in text) == bool(capsys.readouterr().out)
