@@ -262,9 +262,7 @@ class GPT(nn.Module):
 
     def _check_ids(self, idx: Tensor, start: int) -> None:
         if idx.dim() != 2 or idx.shape[1] == 0:
-            raise ValueError(
-                f"idx must have shape (B, T) with T at least 1, got {tuple(idx.shape)}"
-            )
+            raise ValueError(f"idx must have shape (B, T), T at least 1; got {tuple(idx.shape)}")
         if idx.dtype not in (torch.int64, torch.int32):
             raise ValueError(f"idx must hold integer token ids, got dtype {idx.dtype}")
         if start + idx.shape[1] > self.cfg.context_length:
