@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 from conftest import ROOT, Site, build_book
+from pygments.styles import get_style_by_name
 
 # What Sphinx writes beside the pages of the table of contents.
 GENERATED = {"index", "genindex", "py-modindex", "search"}
@@ -144,6 +145,27 @@ def test_every_page_names_the_version_of_gptlib(site: Site) -> None:
 def test_the_site_carries_no_dead_weight(site: Site) -> None:
     size = sum(path.stat().st_size for path in (site.html / "_static").rglob("*") if path.is_file())
     assert size < 6e6, f"{size / 1e6:.1f} MB of scripts, styles and fonts"
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of `rrggbb`, as WCAG 2 defines it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_colour_of_code_stands_out_from_its_ground(theme: str) -> None:
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    options = config["sphinx"]["config"]["html_theme_options"]
+    css = (ROOT / "book" / "_static" / "book.css").read_text(encoding="utf-8")
+    variables = re.search(rf'html\[data-theme="{theme}"\] {{(.*?)}}', css, re.DOTALL)
+    ground = re.search(r"--pst-color-surface: #([0-9a-f]{6})", variables[1])[1]
+    style = get_style_by_name(options[f"pygments_{theme}_style"])
+    for token, look in style:
+        if look["color"]:
+            low, high = sorted((luminance(look["color"]), luminance(ground)))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, f"{token}: {look['color']} on {ground}"
 
 
 @pytest.mark.parametrize("page", ["welcome", "how_to_use"])
