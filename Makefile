@@ -25,6 +25,7 @@ lab: $(READY)  ## Open JupyterLab on the chapters
 	$(PY) -m nbformat.sign notebooks/*.ipynb
 	$(PY) -m jupyterlab notebooks
 
+test: export OMP_WAIT_POLICY := PASSIVE  # threads that spin while waiting starve a busy machine
 test: lint  ## Lint, check types, run every test, re-run every notebook and compare its outputs
 	$(PY) -m pytest
 	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 $(NBVAL)
