@@ -55,6 +55,9 @@ def prepare_folder(folder: str | Path) -> Path:
         OSError: one line that names the folder and the reason.
     """
     folder = Path(folder)
+    for name in (WEIGHTS, CONFIG, f"{WEIGHTS}.new", f"{CONFIG}.new"):
+        if (folder / name).is_dir():
+            raise IsADirectoryError(f"{folder / name} is a folder, a file is to be written there")
     probe = folder / ".write-test"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,10 +84,20 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
     about = _read_config(folder / CONFIG)
     cfg = GPTConfig.from_dict(about["model"])
     tokenizer = tokenizers.from_dict(about["tokenizer"])
+    if tokenizer.n_vocab > cfg.vocab_size:
+        raise ValueError(
+            f"{folder / CONFIG}: the tokenizer has {tokenizer.n_vocab} tokens, the model only"
+            f" {cfg.vocab_size}"
+        )
     try:
         state = safetensors.torch.load_file(folder / WEIGHTS)
     except safetensors.SafetensorError as error:
         raise ValueError(f"{folder / WEIGHTS} is damaged: {error}") from error
+    dtypes = sorted({str(value.dtype) for value in state.values()})
+    if len(dtypes) != 1 or not all(value.is_floating_point() for value in state.values()):
+        raise ValueError(
+            f"{folder / WEIGHTS} must hold tensors of one floating dtype, found {', '.join(dtypes)}"
+        )
     if cfg.tie_weights and "tok_emb.weight" in state:
         state["head.weight"] = state["tok_emb.weight"]
     with torch.device("meta"):  # shapes only: nothing is drawn, nothing is held twice
@@ -111,8 +124,11 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: not JSON ({error})") from error
     if not isinstance(about, dict) or not {"model", "tokenizer"} <= about.keys():
         raise ValueError(f"{path} is not a gptlib config: it needs 'model' and 'tokenizer'")
+    for name in ("model", "tokenizer"):
+        if not isinstance(about[name], dict):
+            raise ValueError(f"{path}: {name!r} must be an object, got {about[name]!r:.60}")
     return about

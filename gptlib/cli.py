@@ -1,15 +1,19 @@
 """The command line: `gptlib train | sample | doctor`.
 
-Each command is a typed function; tyro turns its arguments into options with help. Wrong input ends
-in one line on standard error and exit code 2.
+Each command is a typed function; tyro turns its arguments into options with help, and answers a
+misspelt option with the nearest one. All other wrong input ends in one line on standard error. Both
+exit with code 2.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import io
+import os
 import platform
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -69,8 +73,11 @@ def train(
     from gptlib.model import GPT
     from gptlib.trainer import Trainer
 
-    if (out / checkpoint.WEIGHTS).exists() and not overwrite:
-        raise ValueError(f"{out} already holds a model; choose another --out, or --overwrite it")
+    held = [name for name in (checkpoint.WEIGHTS, checkpoint.CONFIG) if (out / name).exists()]
+    if held and not overwrite:
+        raise ValueError(
+            f"{out} already holds a model or its {held[0]}; choose another --out, or --overwrite it"
+        )
     text = corpora.shakespeare() if corpus == "shakespeare" else corpora.load_text(corpus)
     kind = tokenizer or ("bytes" if preset == "mini" else "gpt2")
     tok = _make_tokenizer(kind, text)
@@ -115,12 +122,13 @@ def sample(
     from gptlib import checkpoint, sampling
 
     sampling.check_settings(temperature, top_k, top_p)  # before the slow load
+    sampling.check_count(max_new_tokens)
+    sampling.check_seed(seed)
     model, tok = checkpoint.load(run)
     ids = tok.encode(prompt)
     if not ids:
-        start = "\n" if tok.eot_id is None else "<|endoftext|>"
-        _say(f"empty prompt: starting after {start!r}")
-        ids = tok.encode("\n") if tok.eot_id is None else [tok.eot_id]
+        ids = [_first_id(tok)]
+        _say(f"empty prompt: starting after {tok.decode(ids)!r}")
     steps = sampling.stream(
         model,
         ids,
@@ -175,16 +183,33 @@ def _make_tokenizer(kind: str, text: str) -> Any:
     return tokenizers.ByteTokenizer() if kind == "bytes" else tokenizers.gpt2_tokenizer()
 
 
+def _first_id(tok: Any) -> int:
+    """Return where to start without a prompt: at an end of text, a line end, or the first token."""
+    if tok.eot_id is not None:
+        return int(tok.eot_id)
+    try:
+        return int(tok.encode("\n")[0])
+    except ValueError:  # a character tokenizer of a text without line ends
+        return 0
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
 def main(args: list[str] | None = None) -> None:
     """Run one command; the entry point of the `gptlib` script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 still gets its text
     try:
-        app.cli(args=args, prog="gptlib", description="Train, sample and check a small GPT.")
-    except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        _say(f"gptlib: {error}")
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: _say(f"gptlib: {message}")
+            app.cli(args=args, prog="gptlib", description="Train, sample and check a small GPT.")
+    except BrokenPipeError:  # the reader of our output has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (ValueError, TypeError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
+        first_line = (str(error) or type(error).__name__).splitlines()[0]
+        _say(f"gptlib: {first_line}")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         _say("gptlib: stopped; nothing was saved")

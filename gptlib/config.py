@@ -66,6 +66,8 @@ class GPTConfig:
                 raise TypeError(f"{name} must be an integer, got {value!r}")
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+            if value >= 2**31:
+                raise ValueError(f"{name} must be below 2**31, got {value}")
         for name in ("qkv_bias", "tie_weights", "norm_first"):
             value = getattr(self, name)
             if not isinstance(value, bool):
@@ -103,6 +105,8 @@ class GPTConfig:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> GPTConfig:
         """Rebuild a config from `to_dict`, refusing unknown fields by name."""
+        if not isinstance(data, Mapping):
+            raise TypeError(f"a config must be a dictionary, got {data!r:.60}")
         known = {field.name for field in dataclasses.fields(cls)}
         unknown = sorted(set(data) - known)
         if unknown:
@@ -122,6 +126,8 @@ class GPTConfig:
         Raises:
             ValueError: another architecture, a missing field, or an activation we do not have.
         """
+        if not isinstance(data, Mapping):
+            raise TypeError(f"a config must be a dictionary, got {data!r:.60}")
         if data.get("model_type") != "gpt2":
             raise ValueError(f"model_type must be 'gpt2', got {data.get('model_type')!r}")
         names = {

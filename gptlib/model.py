@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from gptlib.config import GPTConfig
 from gptlib.kv_cache import KVCache
 
+IGNORE = -100  # a target that is not counted
+
 Trace = dict[str, Tensor]  # name of a stage -> what the forward pass computed there
 
 
@@ -222,17 +224,17 @@ class GPT(nn.Module):
         return self.head(x)  # (B, T, C) -> (B, T, V)
 
     def loss(self, idx: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean cross-entropy in nats per token.
+        """Return the mean cross-entropy in nats per counted token; 0 when none is counted.
 
         Args:
-            idx, targets: (B, T); targets[b, t] is the id that follows idx[b, t].
+            idx, targets: (B, T); targets[b, t] is the id that follows idx[b, t], or -100 where
+                nothing is to be predicted.
         """
-        if targets.shape != idx.shape:
-            raise ValueError(
-                f"targets must have the shape of idx {tuple(idx.shape)}, got {tuple(targets.shape)}"
-            )
-        logits = self(idx)
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())  # (B*T, V), (B*T,)
+        self._check_targets(targets, idx)
+        logits, flat = self(idx).flatten(0, 1), targets.flatten().long()  # (B*T, V), (B*T,)
+        if (flat == IGNORE).all():
+            return logits.sum() * 0.0  # no mean of nothing, and a gradient of 0
+        return F.cross_entropy(logits, flat, ignore_index=IGNORE)
 
     def new_cache(self) -> KVCache:
         """Return an empty cache for one sequence, in the model's dtype and on its device."""
@@ -264,16 +266,33 @@ class GPT(nn.Module):
         if idx.dim() != 2 or idx.shape[1] == 0:
             raise ValueError(f"idx must have shape (B, T), T at least 1; got {tuple(idx.shape)}")
         if idx.dtype not in (torch.int64, torch.int32):
-            raise ValueError(f"idx must hold integer token ids, got dtype {idx.dtype}")
+            raise ValueError(f"idx must hold int64 or int32 token ids, got dtype {idx.dtype}")
         if start + idx.shape[1] > self.cfg.context_length:
             raise ValueError(
                 f"{start + idx.shape[1]} positions exceed the context length"
                 f" {self.cfg.context_length}"
             )
-        outside = (idx < 0) | (idx >= self.cfg.vocab_size)
+        self._check_range("token id", idx, (idx < 0) | (idx >= self.cfg.vocab_size))
+
+    def _check_targets(self, targets: Tensor, idx: Tensor) -> None:
+        if targets.shape != idx.shape:
+            raise ValueError(
+                f"targets must have the shape of idx {tuple(idx.shape)}, got {tuple(targets.shape)}"
+            )
+        if targets.dtype not in (torch.int64, torch.int32):
+            raise ValueError(
+                f"targets must hold int64 or int32 token ids, got dtype {targets.dtype}"
+            )
+        self._check_range(
+            "target",
+            targets,
+            ((targets < 0) & (targets != IGNORE)) | (targets >= self.cfg.vocab_size),
+        )
+
+    def _check_range(self, what: str, ids: Tensor, outside: Tensor) -> None:
         if outside.any():
             b, t = (int(i) for i in outside.nonzero()[0])
             raise ValueError(
-                f"token id {int(idx[b, t])} at row {b}, position {t} is outside the vocabulary"
+                f"{what} {int(ids[b, t])} at row {b}, position {t} is outside the vocabulary"
                 f" 0..{self.cfg.vocab_size - 1}"
             )

@@ -80,6 +80,24 @@ def check_settings(
     return float(temperature), top_k or None, None if top_p in (None, 1) else float(top_p)
 
 
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    return int(value)
+
+
+def check_count(max_new_tokens: int) -> None:
+    """Raise TypeError or ValueError unless it is an integer and at least 0."""
+    if _integer("max_new_tokens", max_new_tokens) < 0:
+        raise ValueError(f"max_new_tokens must be at least 0, got {max_new_tokens}")
+
+
+def check_seed(seed: int | None) -> None:
+    """Raise TypeError or ValueError unless it is None or an integer and at least 0."""
+    if seed is not None and _integer("seed", seed) < 0:
+        raise ValueError(f"seed must be None or at least 0, got {seed}")
+
+
 @overload
 def probabilities(
     logits: torch.Tensor,
@@ -113,7 +131,8 @@ def probabilities(
     if isinstance(logits, np.ndarray | list | tuple):
         return _probabilities(np.asarray(logits, dtype=np.float64), *settings)
     probs = _probabilities(logits.detach().cpu().double().numpy(), *settings)
-    return logits.new_tensor(probs)
+    result = logits if logits.is_floating_point() else logits.float()
+    return result.new_tensor(probs)
 
 
 def _probabilities(
@@ -197,10 +216,10 @@ def stream(
         TypeError, ValueError: wrong input, at the call and before the model runs.
     """
     settings = check_settings(temperature, top_k, top_p)
-    if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int | np.integer):
-        raise TypeError(f"max_new_tokens must be an integer, got {max_new_tokens!r}")
-    if max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens must be at least 0, got {max_new_tokens}")
+    check_count(max_new_tokens)
+    check_seed(seed)
+    if stop_id is not None and not 0 <= _integer("stop_id", stop_id) < model.cfg.vocab_size:
+        raise ValueError(f"stop_id must be None or in 0..{model.cfg.vocab_size - 1}, got {stop_id}")
     ids = _prompt_ids(prompt, model.cfg.vocab_size)
     window = model.cfg.context_length
     if len(ids) > window and max_new_tokens > 0:

@@ -11,6 +11,7 @@ class TrainConfig:
     """Describe one training run.
 
     Raises:
+        TypeError: a count is not an integer.
         ValueError: a number is outside its range.
     """
 
@@ -28,9 +29,15 @@ class TrainConfig:
     seed: int = 0  # of the windows drawn from the training text
 
     def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "eval_every", "eval_windows", "warmup_steps", "seed"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{name} must be an integer, got {value!r}")
         for name in ("steps", "batch_size", "eval_every", "eval_windows"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed must be in 0..2**63 - 1, got {self.seed}")
         if not 0 <= self.warmup_steps <= self.steps:
             raise ValueError(
                 f"warmup_steps must be in 0..steps={self.steps}, got {self.warmup_steps}"
@@ -47,8 +54,8 @@ class TrainConfig:
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay must be at least 0, got {self.weight_decay}")
+        if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
+            raise ValueError(f"weight_decay must be finite and at least 0, got {self.weight_decay}")
 
 
 def learning_rate(step: int, *, peak: float, floor: float, warmup: int, end: int) -> float:

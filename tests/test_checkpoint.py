@@ -94,11 +94,32 @@ def test_damaged_weights_are_named(folder, damage):
         ("{", "damaged: not JSON"),
         ("[]", "not a gptlib config"),
         ('{"model": {}}', "needs 'model' and 'tokenizer'"),
+        ('{"model": {}, "tokenizer": null}', "'tokenizer' must be an object, got None"),
+        ('{"model": [], "tokenizer": {}}', r"'model' must be an object, got \[\]"),
+        ("[" * 100_000, "damaged: not JSON"),
     ],
 )
 def test_damaged_config_is_named(folder, text, message):
     (folder / "config.json").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
+        checkpoint.load(folder)
+
+
+def test_weights_of_mixed_types_are_refused(folder):
+    state = safetensors.torch.load_file(folder / "model.safetensors")
+    state["final_norm.shift"] = state["final_norm.shift"].half()
+    safetensors.torch.save_file(state, folder / "model.safetensors")
+    with pytest.raises(
+        ValueError, match=r"one floating dtype, found torch\.float16, torch\.float32"
+    ):
+        checkpoint.load(folder)
+
+
+def test_a_tokenizer_larger_than_the_saved_model_is_refused(folder):
+    about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    about["tokenizer"] = {"type": "bytes"}
+    (folder / "config.json").write_text(json.dumps(about), encoding="utf-8")
+    with pytest.raises(ValueError, match="tokenizer has 256 tokens, the model only 50"):
         checkpoint.load(folder)
 
 

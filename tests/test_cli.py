@@ -72,6 +72,35 @@ def test_a_folder_that_holds_a_model_is_safe_without_overwrite(tmp_path, text, c
     assert (out / "model.safetensors").read_bytes() != before
 
 
+def test_a_foreign_config_is_not_overwritten(tmp_path, text, capsys):
+    (tmp_path / "config.json").write_text('{"mine": 1}', encoding="utf-8")
+    assert train(tmp_path, text) == 2
+    assert one_line_error(capsys, "config.json", "--overwrite")
+    assert (tmp_path / "config.json").read_text(encoding="utf-8") == '{"mine": 1}'
+
+
+def test_a_folder_in_a_files_place_is_found_before_training(tmp_path, text, capsys):
+    (tmp_path / "model.safetensors").mkdir()
+    assert train(tmp_path, text, "--overwrite") == 2
+    assert one_line_error(capsys, "model.safetensors is a folder")
+
+
+def test_sample_without_prompt_from_a_text_without_line_ends(tmp_path, capsys):
+    path = tmp_path / "letters.txt"
+    path.write_text("a why and a how, " * 30, encoding="utf-8")
+    train(tmp_path / "run", str(path), "--tokenizer", "chars")
+    capsys.readouterr()
+    assert run("sample", tmp_path / "run", "--max-new-tokens", 3) == 0
+    assert "starting after ' '" in capsys.readouterr().err
+
+
+def test_a_cropped_prompt_is_said_in_one_line(tmp_path, text, capsys):
+    train(tmp_path / "run", text)
+    capsys.readouterr()
+    assert run("sample", tmp_path / "run", "--prompt", "x" * 40, "--max-new-tokens", 1) == 0
+    assert one_line_error(capsys, "40 tokens, the model reads the last 16")
+
+
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
@@ -81,6 +110,9 @@ def test_a_folder_that_holds_a_model_is_safe_without_overwrite(tmp_path, text, c
         (["--n-layers", "0"], ["n_layers must be at least 1, got 0"]),
         (["--context-length", "0"], ["context_length must be at least 1, got 0"]),
         (["--drop-rate", "1"], ["drop_rate must be in [0, 1), got 1"]),
+        (["--emb-dim", "99999999999"], ["emb_dim must be below 2**31", "99999999999"]),
+        (["--seed=-1"], ["seed must be in 0..2**63 - 1, got -1"]),
+        (["--weight-decay", "inf"], ["weight_decay must be finite", "inf"]),
         (["--preset", "huge"], ["unknown preset 'huge'", "mini"]),
         (["--steps", "0"], ["steps must be at least 1, got 0"]),
         (["--learning-rate", "nan"], ["learning_rate must be finite and above 0, got nan"]),
@@ -125,6 +157,7 @@ def test_an_output_folder_that_cannot_be_written_ends_in_one_line(tmp_path, text
         (["--prompt", "a", "--top-p", "1.5"], ["top_p", "1.5", "[0, 1]"]),
         (["--prompt", "a", "--top-k=-1"], ["top_k", "-1"]),
         (["--prompt", "a", "--max-new-tokens=-1"], ["max_new_tokens", "-1"]),
+        (["--prompt", "a", "--seed=-1"], ["seed", "-1"]),
     ],
 )
 def test_wrong_sampling_options_end_in_one_line(tmp_path, options, parts, capsys):

@@ -162,12 +162,32 @@ def test_the_causal_mask_counts_from_the_end():
         (torch.zeros(1, 9, dtype=torch.long), "9 positions exceed the context length 8"),
         (torch.zeros(1, 0, dtype=torch.long), r"T at least 1; got \(1, 0\)"),
         (torch.zeros(4, dtype=torch.long), r"shape \(B, T\)"),
-        (torch.zeros(1, 4), "integer token ids, got dtype torch.float32"),
+        (torch.zeros(1, 4), "int64 or int32 token ids, got dtype torch.float32"),
     ],
 )
 def test_wrong_ids_are_named(tiny, idx, message):
     with pytest.raises(ValueError, match=message):
         GPT(tiny)(idx)
+
+
+@pytest.mark.parametrize("target", [50, -1])
+def test_targets_outside_the_vocabulary_are_named(tiny, target):
+    targets = torch.tensor([[1, target]], dtype=torch.int32)
+    with pytest.raises(ValueError, match=f"target {target} at row 0, position 1 .* 0..49"):
+        GPT(tiny).loss(torch.tensor([[1, 2]]), targets)
+
+
+def test_ignored_targets_are_not_counted_and_none_gives_loss_zero(tiny):
+    model = GPT(tiny).eval()
+    idx, targets = torch.randint(50, (2, 3, 8))
+    some = targets.clone()
+    some[:, ::2] = -100
+    rows = model(idx).log_softmax(-1).gather(-1, targets[..., None])[:, 1::2]
+    torch.testing.assert_close(model.loss(idx, some), -rows.mean())
+    loss = model.loss(idx, torch.full_like(targets, -100))
+    loss.backward()
+    assert loss.item() == 0
+    assert all((p.grad == 0).all() for p in model.parameters())
 
 
 def test_targets_of_another_shape_are_refused(tiny):

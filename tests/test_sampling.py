@@ -230,6 +230,27 @@ def test_bad_token_counts_are_refused(tiny, count, error):
         generate(Untouchable(tiny), [1], count)
 
 
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"seed": -1}, ValueError),
+        ({"seed": 1.5}, TypeError),
+        ({"seed": True}, TypeError),
+        ({"stop_id": 50}, ValueError),
+        ({"stop_id": -1}, ValueError),
+        ({"stop_id": "a"}, TypeError),
+        ({"stop_id": [1, 2]}, TypeError),
+    ],
+)
+def test_bad_seeds_and_stop_ids_are_named(tiny, settings, error):
+    with pytest.raises(error, match=next(iter(settings))):
+        generate(Untouchable(tiny), [1], 3, **settings)
+
+
+def test_integer_logits_give_fractions():
+    torch.testing.assert_close(probabilities(torch.tensor([3, 3])), torch.tensor([0.5, 0.5]))
+
+
 def test_a_misspelled_setting_is_refused(model):
     with pytest.raises(TypeError, match="topk"):
         generate(model, [1], 1, topk=3)

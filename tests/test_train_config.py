@@ -49,8 +49,16 @@ def test_properties_of_every_schedule(warmup, end):
         ("beta1", 1.0),
         ("beta2", -0.1),
         ("weight_decay", -1.0),
+        ("weight_decay", math.inf),
+        ("seed", -1),
     ],
 )
 def test_numbers_out_of_range_are_named(field, value):
     with pytest.raises(ValueError, match=f"{field} must be .* got {value}"):
         TrainConfig(**{field: value})
+
+
+@pytest.mark.parametrize("field", ["steps", "batch_size", "warmup_steps", "eval_every", "seed"])
+def test_counts_are_integers(field):
+    with pytest.raises(TypeError, match=f"{field} must be an integer, got 1.5"):
+        TrainConfig(**{field: 1.5})
