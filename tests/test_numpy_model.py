@@ -191,6 +191,11 @@ def test_the_checker_catches_a_broken_backward(tiny, mutant, monkeypatch):
     assert max(errors.values()) > 1e-3
 
 
+def test_whole_numbers_are_no_weights(tiny):
+    with pytest.raises(ValueError, match=r"np\.float32 or np\.float64, got int32"):
+        NumpyGPT(tiny, dtype=np.int32)
+
+
 def test_the_checker_wants_float64(tiny):
     with pytest.raises(ValueError, match="float64, the model is in float32"):
         check_gradients(NumpyGPT(tiny), *batch(tiny))

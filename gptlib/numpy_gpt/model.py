@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from gptlib.config import GPTConfig
 from gptlib.kv_cache import NumpyKVCache
@@ -29,9 +28,13 @@ class NumpyGPT:
         dtype: np.float32 to train and to generate, np.float64 to check gradients.
     """
 
-    def __init__(self, cfg: GPTConfig, seed: int = 0, dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self, cfg: GPTConfig, seed: int = 0, dtype: type[np.floating[Any]] = np.float32
+    ) -> None:
         self.cfg = cfg
         self.dtype = np.dtype(dtype)
+        if self.dtype.kind != "f":
+            raise ValueError(f"dtype must be np.float32 or np.float64, got {self.dtype}")
         rng = np.random.default_rng(seed)
         self.params: Params = {
             name: _draw(name, shape, cfg, rng).astype(self.dtype)
@@ -270,7 +273,7 @@ class NumpyGPT:
     # To and from torch ------------------------------------------------------------------------
 
     @classmethod
-    def from_torch(cls, model: GPT, dtype: DTypeLike = np.float32) -> NumpyGPT:
+    def from_torch(cls, model: GPT, dtype: type[np.floating[Any]] = np.float32) -> NumpyGPT:
         """Copy the weights of a torch model."""
         net = cls.__new__(cls)
         net.cfg, net.dtype = model.cfg, np.dtype(dtype)
