@@ -236,10 +236,10 @@ class GPT(nn.Module):
             return logits.sum() * 0.0  # no mean of nothing, and a gradient of 0
         return F.cross_entropy(logits, flat, ignore_index=IGNORE)
 
-    def new_cache(self) -> KVCache:
+    def new_cache(self, max_len: int | None = None) -> KVCache:
         """Return an empty cache for one sequence, in the model's dtype and on its device."""
         weight = self.tok_emb.weight
-        return KVCache(self.cfg, dtype=weight.dtype, device=weight.device)
+        return KVCache(self.cfg, max_len=max_len, dtype=weight.dtype, device=weight.device)
 
     @torch.no_grad()
     def next_logits(self, ids: Sequence[int], cache: KVCache | None = None) -> NDArray[np.float32]:

@@ -33,8 +33,8 @@ class LanguageModel(Protocol):
 
     cfg: GPTConfig
 
-    def new_cache(self) -> Any:
-        """Return an empty cache for one sequence, with `.length` and `.reset()`."""
+    def new_cache(self, max_len: int | None = None) -> Any:
+        """Return an empty cache for `max_len` positions, with `.length` and `.reset()`."""
 
     def next_logits(self, ids: Sequence[int], cache: Any = None) -> NDArray[np.floating[Any]]:
         """Return the (V,) scores of the token after `ids`, leaving the model as it was."""
@@ -166,12 +166,13 @@ def _probabilities(
 def _check_logits(logits: Floats) -> None:
     if logits.ndim == 0 or logits.shape[-1] == 0:
         raise ValueError(f"logits must have shape (..., V) with V at least 1, got {logits.shape}")
+    if np.isfinite(logits.max(-1)).all():  # a maximum hides neither a NaN nor +inf
+        return
     bad = np.isnan(logits) | (logits == np.inf)
     if bad.any():
         where = np.argwhere(bad)[0]
         raise ValueError(f"logits are not finite: {logits[tuple(where)]} at id {where[-1]}")
-    if np.isneginf(logits).all(-1).any():
-        raise ValueError("logits are not finite: -inf at every id, so no token is possible")
+    raise ValueError("logits are not finite: -inf at every id, so no token is possible")
 
 
 def draw(probs: Floats, rng: np.random.Generator) -> int:
@@ -255,7 +256,7 @@ def _steps(
     use_cache: bool,
 ) -> Iterator[Step]:
     window = model.cfg.context_length
-    cache = model.new_cache() if use_cache else None
+    cache = model.new_cache(min(window, len(ids) + max_new_tokens)) if use_cache else None
     for _ in range(max_new_tokens):
         start = time.perf_counter()
         new = ids[-window:]

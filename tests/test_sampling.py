@@ -26,7 +26,7 @@ class Untouchable:
     def __init__(self, cfg):
         self.cfg = cfg
 
-    def new_cache(self):
+    def new_cache(self, max_len=None):
         return None
 
     def next_logits(self, ids, cache=None):

@@ -37,7 +37,7 @@ class NumpyGPT:
             raise ValueError(f"dtype must be np.float32 or np.float64, got {self.dtype}")
         rng = np.random.default_rng(seed)
         self.params: Params = {
-            name: _draw(name, shape, cfg, rng).astype(self.dtype)
+            name: _laid_out(name, _draw(name, shape, cfg, rng).astype(self.dtype))
             for name, shape in parameter_shapes(cfg).items()
         }
 
@@ -63,9 +63,9 @@ class NumpyGPT:
         x, _ = self._stream(idx, cache)
         return self._head_forward(x)[0]
 
-    def new_cache(self) -> NumpyKVCache:
-        """Return an empty cache for one sequence."""
-        return NumpyKVCache(self.cfg, dtype=self.dtype)
+    def new_cache(self, max_len: int | None = None) -> NumpyKVCache:
+        """Return an empty cache for one sequence of at most `max_len` positions."""
+        return NumpyKVCache(self.cfg, max_len=max_len, dtype=self.dtype)
 
     def next_logits(self, ids: Sequence[int], cache: NumpyKVCache | None = None) -> Array:
         """Return the (V,) scores of the token after `ids`; with a cache they follow its own."""
@@ -279,7 +279,7 @@ class NumpyGPT:
         net.cfg, net.dtype = model.cfg, np.dtype(dtype)
         state = model.state_dict()
         net.params = {
-            name: state[name].detach().cpu().double().numpy().astype(dtype)
+            name: _laid_out(name, state[name].detach().cpu().double().numpy().astype(dtype))
             for name in parameter_shapes(model.cfg)
         }
         return net
@@ -324,6 +324,16 @@ def parameter_shapes(cfg: GPTConfig) -> dict[str, tuple[int, ...]]:
     if not cfg.tie_weights:
         shapes["head.weight"] = (cfg.vocab_size, C)
     return shapes
+
+
+def _laid_out(name: str, param: Array) -> Array:
+    """Return the same numbers in the memory order that a product with one row reads fastest.
+
+    Decoding does nothing but read weights. BLAS reads a matrix with more outputs than inputs
+    fastest by columns; the token table stays in rows, which the embedding reads.
+    """
+    tall = param.ndim == 2 and param.shape[0] > param.shape[1] and "_emb" not in name
+    return np.asfortranarray(param) if tall else param
 
 
 def _draw(name: str, shape: tuple[int, ...], cfg: GPTConfig, rng: np.random.Generator) -> Array:

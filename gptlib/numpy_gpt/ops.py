@@ -44,7 +44,8 @@ def linear_backward(dout: Array, saved: Saved) -> tuple[Array, Array, Array | No
     rows, w, has_bias, shape = saved
     dout = dout.reshape(-1, w.shape[0])  # (..., O) -> (N, O)
     dx = (dout @ w).reshape(shape)  # (N, O) @ (O, I) -> (N, I) -> (..., I)
-    dw = dout.T @ rows  # (O, N) @ (N, I) -> (O, I)
+    # (O, N) @ (N, I) -> (O, I), in the memory order of w, so that updating w reads both in step
+    dw = dout.T @ rows if w.flags.c_contiguous else (rows.T @ dout).T
     return dx, dw, dout.sum(0) if has_bias else None
 
 
@@ -78,8 +79,9 @@ def layer_norm_forward(
     x: Array, scale: Array, shift: Array, eps: float = 1e-5
 ) -> tuple[Array, Saved]:
     """Normalise the last axis to mean 0 and variance 1 (n in the divisor): (..., C) to (..., C)."""
-    xhat = x - x.mean(-1, keepdims=True)
-    var = np.einsum("...c,...c->...", xhat, xhat)[..., None] / x.shape[-1]  # (..., 1)
+    C = x.shape[-1]
+    xhat = x - np.add.reduce(x, -1, keepdims=True) / C  # .mean() costs more than this whole line
+    var = np.vecdot(xhat, xhat)[..., None] / C  # (..., 1)
     rstd = 1.0 / np.sqrt(var + eps)
     xhat *= rstd
     return xhat * scale + shift, (xhat, rstd, scale)
@@ -99,7 +101,7 @@ def layer_norm_backward(dout: Array, saved: Saved) -> tuple[Array, Array, Array]
     dscale = np.einsum("nc,nc->c", dout.reshape(-1, C), xhat.reshape(-1, C))
     dshift = dout.reshape(-1, C).sum(0)
     dx = dout * scale
-    along = np.einsum("...c,...c->...", dx, xhat)[..., None] / C  # (..., 1)
+    along = np.vecdot(dx, xhat)[..., None] / C  # (..., 1)
     dx -= dx.mean(-1, keepdims=True)
     dx -= xhat * along
     dx *= rstd
@@ -188,7 +190,7 @@ def softmax_backward(dout: Array, saved: Saved) -> Array:
     #   dx[j] = sum_i dout[i] p[i] (1[i = j] - p[j]) = p[j] (dout[j] - sum_i dout[i] p[i]).
     # An all-ones dout gives 0: raising every probability at once is impossible, they sum to 1.
     (p,) = saved
-    dx = dout - np.einsum("...i,...i->...", dout, p)[..., None]
+    dx = dout - np.vecdot(dout, p)[..., None]
     dx *= p
     return dx
 

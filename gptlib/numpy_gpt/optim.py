@@ -71,7 +71,7 @@ def clip_grad_norm(grads: Mapping[str, Array], max_norm: float) -> float:
     Returns:
         The norm before clipping.
     """
-    norm = math.sqrt(sum(float(np.vdot(grad, grad)) for grad in grads.values()))
+    norm = math.sqrt(sum(float(np.linalg.norm(grad)) ** 2 for grad in grads.values()))
     if norm > max_norm:
         for grad in grads.values():
             grad *= max_norm / (norm + 1e-6)  # torch's margin
