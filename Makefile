@@ -8,9 +8,6 @@ EXTRAS := book,lab,test,dev,bench
 
 # Modules, not the scripts in .venv/bin: those name the folder they were made in and break when it moves.
 JUPYTER_BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()'
-# tests/test_notebooks.py compares the outputs with the default threads; this does it on a plainer machine.
-NBVAL := $(PY) -m pytest -q -p no:cacheprovider --nbval --nbval-current-env \
-	--nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout 300 notebooks
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -26,9 +23,8 @@ lab: $(READY)  ## Open JupyterLab on the chapters
 	$(PY) -m jupyterlab notebooks
 
 test: export OMP_WAIT_POLICY := PASSIVE  # threads that spin while waiting starve a busy machine
-test: lint  ## Lint, check types, run every test, re-run every notebook and compare its outputs
+test: lint  ## Lint, check types, run every test; those of the notebooks re-run every chapter
 	$(PY) -m pytest
-	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 $(NBVAL)
 
 bench: $(READY)  ## Run every benchmark
 	@set -e; for script in benchmarks/[a-z]*.py; do echo "$$script"; $(PY) "$$script"; done

@@ -2,6 +2,7 @@ from . import (
     checkpoint,
     config,
     corpus,
+    decoding,
     exercises,
     figures,
     kv_cache,
@@ -13,10 +14,11 @@ from . import (
     trainer,
 )
 from .config import GPTConfig
+from .decoding import for_decoding
 from .kv_cache import KVCache
 from .model import GPT, Block, CausalSelfAttention, FeedForward, LayerNorm
 from .numpy_gpt import NumpyGPT
-from .sampling import Step, generate, stream
+from .sampling import FilterTrace, Step, generate, stream
 from .tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
 from .train_config import TrainConfig, learning_rate
 from .trainer import StepRecord, Trainer
@@ -28,6 +30,7 @@ __all__ = [
     "CausalSelfAttention",
     "CharTokenizer",
     "FeedForward",
+    "FilterTrace",
     "GPTConfig",
     "KVCache",
     "LayerNorm",
@@ -39,8 +42,10 @@ __all__ = [
     "checkpoint",
     "config",
     "corpus",
+    "decoding",
     "exercises",
     "figures",
+    "for_decoding",
     "generate",
     "gpt2_tokenizer",
     "kv_cache",

@@ -9,12 +9,12 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
-import torch
 
 import gptlib
 from gptlib import tokenizers
 from gptlib.config import GPTConfig
 from gptlib.model import GPT
+from gptlib.numpy_gpt.model import parameter_shapes
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
@@ -98,11 +98,7 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
         raise ValueError(
             f"{folder / WEIGHTS} must hold tensors of one floating dtype, found {', '.join(dtypes)}"
         )
-    if cfg.tie_weights and "tok_emb.weight" in state:
-        state["head.weight"] = state["tok_emb.weight"]
-    with torch.device("meta"):  # shapes only: nothing is drawn, nothing is held twice
-        model = GPT(cfg)
-    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    expected = parameter_shapes(cfg)
     found = {name: tuple(value.shape) for name, value in state.items()}
     wrong = sorted(
         name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
@@ -115,10 +111,7 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
         raise ValueError(
             f"{folder / WEIGHTS} does not fit {CONFIG}: {len(wrong)} tensors, {listed}"
         )
-    model.load_state_dict(state, assign=True)
-    if cfg.tie_weights:
-        model.head.weight = model.tok_emb.weight
-    return model.eval(), tokenizer
+    return GPT.from_state(cfg, state).eval(), tokenizer
 
 
 def _read_config(path: Path) -> dict[str, Any]:

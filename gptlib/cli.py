@@ -138,6 +138,7 @@ def sample(
         top_p=top_p,
         seed=seed,
         stop_id=tok.eot_id,
+        n_vocab=tok.n_vocab,
     )
     sys.stdout.write(prompt)
     for piece in tok.decode_stream(step.token_id for step in steps):

@@ -64,8 +64,20 @@ class KVCache:
         """Forget every position, keeping the memory."""
         self.length = 0
 
-    def check(self, batch_size: int, n_new: int) -> None:
-        """Raise ValueError unless `n_new` positions of a batch of this size can be appended."""
+    def check(self, cfg: GPTConfig, dtype: Any, batch_size: int, n_new: int) -> None:
+        """Raise ValueError unless a model of this kind can append `n_new` positions per row."""
+        layers, _, heads, _, head_dim = self.keys.shape
+        made, got = (layers, heads, head_dim), (cfg.n_layers, cfg.n_heads, cfg.head_dim)
+        if made != got:
+            raise ValueError(
+                "the cache was made for another model: (layers, heads, head size) are"
+                f" {made} in the cache and {got} in the model"
+            )
+        if self.keys.dtype != dtype:
+            raise ValueError(
+                f"the cache holds {self.keys.dtype}, the model computes in {dtype};"
+                " model.new_cache() makes one that fits"
+            )
         if batch_size != self.batch_size:
             raise ValueError(
                 f"the cache was made for a batch of {self.batch_size}, got a batch of {batch_size}"

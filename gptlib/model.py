@@ -7,7 +7,7 @@ V vocabulary. Chapters 1 to 6 build the parts in this order.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -171,6 +171,24 @@ class GPT(nn.Module):
         if cfg.tie_weights:
             self.head.weight = self.tok_emb.weight  # one tensor under two names
 
+    @classmethod
+    def from_state(cls, cfg: GPTConfig, state: Mapping[str, Tensor]) -> GPT:
+        """Build a model around the tensors of `state`; nothing is drawn and nothing is copied.
+
+        Args:
+            state: one tensor per parameter; a tied model needs no "head.weight".
+
+        Raises:
+            RuntimeError: torch's own, listing what is missing, unknown or misshapen.
+        """
+        with torch.device("meta"):  # shapes only
+            model = cls(cfg)
+        tied = {"head.weight": state["tok_emb.weight"]} if cfg.tie_weights else {}
+        model.load_state_dict({**state, **tied}, assign=True)
+        if cfg.tie_weights:
+            model.head.weight = model.tok_emb.weight
+        return model
+
     @torch.no_grad()
     def _init_gpt2(self) -> None:
         """Draw all matrices from N(0, 0.02) and set all biases to 0, as OpenAI's code does.
@@ -206,7 +224,7 @@ class GPT(nn.Module):
         start = 0 if cache is None else cache.length
         self._check_ids(idx, start)
         if cache is not None:
-            cache.check(*idx.shape)
+            cache.check(self.cfg, self.tok_emb.weight.dtype, *idx.shape)
         pos = torch.arange(start, start + idx.shape[1], device=idx.device)  # (T,)
         x = self.tok_emb(idx) + self.pos_emb(pos)  # (B, T, C) + (T, C) -> (B, T, C)
         if trace is not None:

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,41 +138,131 @@ def probabilities(
 def _probabilities(
     logits: Floats, temperature: float, top_k: int | None, top_p: float | None
 ) -> Floats:
-    _check_logits(logits)
-    if temperature == 0:
-        return np.asarray(np.arange(logits.shape[-1]) == logits.argmax(-1, keepdims=True), float)
-    with np.errstate(over="ignore"):  # a tiny temperature sends all but the best to -inf, rightly
-        scaled = (logits - logits.max(-1, keepdims=True)) / temperature
-    probs = np.exp(scaled)
-    probs /= probs.sum(-1, keepdims=True)
-    if top_k is not None and top_k >= logits.shape[-1]:
-        top_k = None  # keeping everything is keeping everything, to the last bit
-    if top_k is None and top_p is None:
-        return probs
-    order = np.argsort(-logits, axis=-1, kind="stable")  # best first, ties by lower id
-    ranked = np.take_along_axis(probs, order, -1)
-    if top_k is not None:
-        ranked[..., top_k:] = 0.0
-        ranked /= ranked.sum(-1, keepdims=True)
-    if top_p is not None:
-        before = np.cumsum(ranked, -1) - ranked  # mass of the better tokens
-        before[..., 0] = -1.0  # the best token always stays
-        ranked[before >= top_p - TOP_P_SLACK] = 0.0
-        ranked /= ranked.sum(-1, keepdims=True)
-    np.put_along_axis(probs, order, ranked, -1)
-    return probs
-
-
-def _check_logits(logits: Floats) -> None:
     if logits.ndim == 0 or logits.shape[-1] == 0:
         raise ValueError(f"logits must have shape (..., V) with V at least 1, got {logits.shape}")
-    if np.isfinite(logits.max(-1)).all():  # a maximum hides neither a NaN nor +inf
-        return
-    bad = np.isnan(logits) | (logits == np.inf)
-    if bad.any():
-        where = np.argwhere(bad)[0]
-        raise ValueError(f"logits are not finite: {logits[tuple(where)]} at id {where[-1]}")
-    raise ValueError("logits are not finite: -inf at every id, so no token is possible")
+    rows = logits.reshape(-1, logits.shape[-1])  # (..., V) -> (N, V)
+    probs = [_row_probabilities(row, temperature, top_k, top_p) for row in rows]
+    return np.array(probs).reshape(logits.shape)
+
+
+def _row_probabilities(
+    logits: Floats, temperature: float, top_k: int | None, top_p: float | None
+) -> Floats:
+    """The rule itself, for one row of (V,) logits."""
+    best = logits.max()
+    if not math.isfinite(best):  # a maximum hides neither NaN nor +inf
+        raise ValueError(f"logits are not finite: {_first_bad(logits)}")
+    if temperature == 0:
+        probs = np.zeros(len(logits))
+        probs[logits.argmax()] = 1.0  # argmax returns the lowest of tied ids
+        return probs
+    with np.errstate(over="ignore"):  # a tiny temperature sends all but the best to -inf, rightly
+        probs = np.exp((logits - best) / temperature)
+        if top_k is not None or top_p is not None:
+            ranked = np.sort(logits)[::-1]  # best first
+            n = _n_kept(np.exp((ranked - best) / temperature), top_k, top_p)
+            probs[~_best(logits, ranked[n - 1], n)] = 0.0
+    return probs / probs.sum()
+
+
+def _n_kept(ranked: Floats, top_k: int | None, top_p: float | None) -> int:
+    """Return how many of the ranked masses both filters leave, at least 1."""
+    n = len(ranked) if top_k is None else min(top_k, len(ranked))
+    if top_p is None:
+        return n
+    mass = np.cumsum(ranked[:n])  # of what top_k has left, so it is renormalised by its own sum
+    reached = int(np.searchsorted(mass, (top_p - TOP_P_SLACK) * mass[-1]))
+    return min(reached + 1, n)
+
+
+def _best(logits: Floats, last: float, n: int) -> NDArray[np.bool_]:
+    """Mark the n best of (V,) logits, the n-th of which is `last`; of its equals the lower ids."""
+    keep = logits > last
+    tied = np.flatnonzero(logits == last)
+    keep[tied[: n - np.count_nonzero(keep)]] = True
+    return keep
+
+
+def _first_bad(logits: Floats) -> str:
+    bad = np.flatnonzero(np.isnan(logits) | (logits == np.inf))
+    if bad.size:
+        return f"{logits[bad[0]]} at id {bad[0]}"
+    return "-inf at every id, so no token is possible"
+
+
+@dataclass(frozen=True)
+class FilterTrace:
+    """How one token was chosen: its distribution after each stage of the rule.
+
+    Printed, it is a table of the most probable tokens.
+    """
+
+    logits: Floats  # (V,)
+    raw: Floats  # (V,) softmax of the logits
+    temperature: Floats  # (V,) after dividing the logits by the temperature
+    top_k: Floats  # (V,) after keeping the k best, renormalised
+    top_p: Floats  # (V,) after keeping the smallest sufficient mass: what is drawn from
+    drawn: int  # the id that came out
+
+    STAGES: ClassVar = ("raw", "temperature", "top_k", "top_p")
+
+    def best(self, n: int = 10) -> list[int]:
+        """Return the n ids with the highest logits, best first; the drawn one is always among them.
+
+        Of equal logits the lower id comes first.
+        """
+        ids = np.argsort(-self.logits, kind="stable")[:n].tolist()
+        return ids if self.drawn in ids else [*ids[:-1], self.drawn]
+
+    def rows(self, n: int = 10) -> list[tuple[float, ...]]:
+        """Return (id, raw, temperature, top_k, top_p) for each id of `best(n)`."""
+        stages = [getattr(self, stage) for stage in self.STAGES]
+        return [(i, *(float(stage[i]) for stage in stages)) for i in self.best(n)]
+
+    def __str__(self) -> str:
+        lines = [f"{'id':>7}" + "".join(f"{stage:>13}" for stage in self.STAGES)]
+        for token_id, *probs in self.rows():
+            cells = "".join(f"{prob:13.4f}" if prob else f"{'·':>13}" for prob in probs)
+            lines.append(f"{token_id:7}{cells}{'  <- drawn' * (token_id == self.drawn)}")
+        kept = "".join(f"{np.count_nonzero(getattr(self, stage)):13,}" for stage in self.STAGES)
+        return "\n".join([*lines, f"{'kept':>7}{kept}"])
+
+    __repr__ = __str__
+
+
+def trace(
+    logits: Any,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+) -> FilterTrace:
+    """Follow one token through the rule, stage by stage, to the id that is drawn.
+
+    Args:
+        logits: (V,), NumPy or torch.
+        temperature, top_k, top_p: see `check_settings`.
+        seed: of the draw; the id is the first that `stream` draws with the same seed.
+
+    Raises:
+        TypeError, ValueError: bad settings, or logits that are not one finite row.
+    """
+    temperature, top_k, top_p = check_settings(temperature, top_k, top_p)
+    check_seed(seed)
+    if not isinstance(logits, np.ndarray | list | tuple):
+        logits = logits.detach().cpu().double().numpy()
+    row = np.asarray(logits, dtype=np.float64)
+    if row.ndim != 1:
+        raise ValueError(f"logits must be one row of shape (V,), got {row.shape}")
+    final = _probabilities(row, temperature, top_k, top_p)
+    return FilterTrace(
+        logits=row,
+        raw=_probabilities(row, 1.0, None, None),
+        temperature=_probabilities(row, temperature, None, None),
+        top_k=_probabilities(row, temperature, top_k, None),
+        top_p=final,
+        drawn=draw(final, np.random.default_rng(seed)),
+    )
 
 
 def draw(probs: Floats, rng: np.random.Generator) -> int:
@@ -198,6 +288,7 @@ def stream(
     top_p: float | None = None,
     seed: int | None = None,
     stop_id: int | None = None,
+    n_vocab: int | None = None,
     use_cache: bool = True,
 ) -> Iterator[Step]:
     """Generate tokens one at a time after one prompt.
@@ -211,6 +302,7 @@ def stream(
         temperature, top_k, top_p: see `check_settings`.
         seed: repeats the draws; None takes a fresh one from the system.
         stop_id: ends the stream when drawn; it is not yielded.
+        n_vocab: size of the tokenizer; ids from it on, the padding of a model, are never drawn.
         use_cache: keep keys and values instead of computing them again for each token.
 
     Raises:
@@ -221,6 +313,7 @@ def stream(
     check_seed(seed)
     if stop_id is not None and not 0 <= _integer("stop_id", stop_id) < model.cfg.vocab_size:
         raise ValueError(f"stop_id must be None or in 0..{model.cfg.vocab_size - 1}, got {stop_id}")
+    n_vocab = _n_vocab(n_vocab, model.cfg.vocab_size)
     ids = _prompt_ids(prompt, model.cfg.vocab_size)
     window = model.cfg.context_length
     if len(ids) > window and max_new_tokens > 0:
@@ -228,7 +321,15 @@ def stream(
             f"the prompt has {len(ids)} tokens, the model reads the last {window}", stacklevel=2
         )
     rng = np.random.default_rng(seed)
-    return _steps(model, ids, max_new_tokens, settings, rng, stop_id, use_cache)
+    return _steps(model, ids, max_new_tokens, settings, rng, stop_id, n_vocab, use_cache)
+
+
+def _n_vocab(n_vocab: int | None, vocab_size: int) -> int:
+    if n_vocab is None:
+        return vocab_size
+    if not 1 <= _integer("n_vocab", n_vocab) <= vocab_size:
+        raise ValueError(f"n_vocab must be in 1..{vocab_size}, the model's ids, got {n_vocab}")
+    return int(n_vocab)
 
 
 def _prompt_ids(prompt: Sequence[int], vocab_size: int) -> list[int]:
@@ -253,6 +354,7 @@ def _steps(
     settings: tuple[float, int | None, float | None],
     rng: np.random.Generator,
     stop_id: int | None,
+    n_vocab: int,
     use_cache: bool,
 ) -> Iterator[Step]:
     window = model.cfg.context_length
@@ -264,7 +366,7 @@ def _steps(
             if len(ids) > window:
                 cache.reset()  # every position has shifted: read the window again
             new = new[cache.length :]
-        logits = model.next_logits(new, cache)
+        logits = model.next_logits(new, cache)[:n_vocab]
         probs = _probabilities(np.asarray(logits, dtype=np.float64), *settings)
         token_id = draw(probs, rng)
         if token_id == stop_id:

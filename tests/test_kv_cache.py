@@ -99,3 +99,25 @@ def test_a_full_cache_is_refused(tiny):
 def test_impossible_sizes_are_refused(tiny, sizes):
     with pytest.raises(ValueError, match=next(iter(sizes))):
         KVCache(tiny, **sizes)
+
+
+@pytest.mark.parametrize("change", [{"n_layers": 3}, {"n_heads": 2}, {"emb_dim": 32}])
+def test_a_cache_of_another_model_is_refused(tiny, change):
+    cache = KVCache(replace(tiny, **change))
+    with pytest.raises(ValueError, match=r"made for another model.*in the cache.*in the model"):
+        GPT(tiny)(torch.zeros(1, 2, dtype=torch.long), cache=cache)
+    assert cache.length == 0
+
+
+def test_a_cache_of_another_precision_is_refused(tiny):
+    cache = KVCache(tiny, dtype=torch.bfloat16)
+    with pytest.raises(
+        ValueError, match=r"holds torch.bfloat16, the model computes in torch.float32"
+    ):
+        GPT(tiny)(torch.zeros(1, 2, dtype=torch.long), cache=cache)
+
+
+@torch.no_grad()
+def test_a_new_cache_has_the_length_asked_for(tiny):
+    assert GPT(tiny).new_cache(5).max_len == 5
+    assert GPT(tiny).new_cache().max_len == 8

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gptlib import GPT, generate, stream
-from gptlib.sampling import draw, entropy, probabilities
+from gptlib.sampling import draw, entropy, probabilities, trace
 
 LOGITS = np.array([1.0, 3.0, 2.0, 3.0, -1.0])
 
@@ -368,3 +368,80 @@ def test_the_largest_random_number_never_draws_an_impossible_token():
 def test_entropy_in_nats():
     assert entropy(np.full(8, 1 / 8)) == pytest.approx(math.log(8))
     assert entropy(np.array([1.0, 0.0])) == 0.0
+
+
+# Ids that the tokenizer does not have -------------------------------------------------------
+
+
+def test_ids_beyond_the_tokenizer_are_never_drawn(model):
+    with torch.no_grad():
+        model.head.weight[40:] *= 100  # the padding would win
+    assert max(generate(model, [1], 30, temperature=0)) >= 40
+    for settings in ({"temperature": 0}, {"seed": 1, "temperature": 5.0}):
+        assert max(generate(model, [1], 30, n_vocab=40, **settings)) < 40
+
+
+@pytest.mark.parametrize(
+    ("n_vocab", "error"), [(0, ValueError), (51, ValueError), (2.0, TypeError), (True, TypeError)]
+)
+def test_an_impossible_size_of_the_tokenizer_is_named(tiny, n_vocab, error):
+    with pytest.raises(error, match="n_vocab"):
+        generate(Untouchable(tiny), [1], 3, n_vocab=n_vocab)
+
+
+# The trace of the filters -------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32), st.sampled_from([0, 0.5, 1, 2.0]), st.sampled_from([None, 1, 4]))
+def test_a_trace_holds_the_distribution_after_each_stage(seed, temperature, top_k):
+    logits = np.random.default_rng(seed).integers(-3, 4, size=12).astype(float)
+    steps = trace(logits, temperature, top_k, 0.8, seed=seed)
+    np.testing.assert_array_equal(steps.raw, probabilities(logits))
+    np.testing.assert_array_equal(steps.temperature, probabilities(logits, temperature))
+    np.testing.assert_array_equal(steps.top_k, probabilities(logits, temperature, top_k))
+    np.testing.assert_array_equal(steps.top_p, probabilities(logits, temperature, top_k, 0.8))
+    assert steps.top_p[steps.drawn] > 0
+
+
+def test_a_trace_draws_what_the_stream_draws_first(model):
+    logits = model.next_logits([1, 2])
+    for seed in range(5):
+        step = next(stream(model, [1, 2], 1, temperature=2.0, top_k=30, top_p=0.9, seed=seed))
+        steps = trace(torch.from_numpy(logits), 2.0, 30, 0.9, seed=seed)
+        assert steps.drawn == step.token_id
+        assert steps.top_p[steps.drawn] == step.prob
+
+
+def test_a_trace_prints_the_best_tokens_and_the_drawn_one():
+    logits = np.linspace(3, 0, 40)
+    steps = next(s for s in (trace(logits, 3.0, seed=n) for n in range(99)) if s.drawn > 20)
+    text = str(steps)
+    assert steps.best()[:9] == list(range(9))
+    assert [line.split()[0] for line in text.splitlines()[1:11]] == [*"012345678", str(steps.drawn)]
+    assert text.count("<- drawn") == 1
+    assert text.splitlines()[-1].split() == ["kept", "40", "40", "40", "40"]
+    assert repr(steps) == text
+
+
+def test_a_trace_marks_removed_tokens_and_counts_the_kept():
+    text = str(trace(np.log([0.4, 0.3, 0.2, 0.1]), top_k=2, top_p=0.5, seed=0))
+    assert text.splitlines()[1].split() == [
+        "0",
+        "0.4000",
+        "0.4000",
+        "0.5714",
+        "1.0000",
+        "<-",
+        "drawn",
+    ]
+    assert text.splitlines()[2].split() == ["1", "0.3000", "0.3000", "0.4286", "·"]
+    assert text.splitlines()[-1].split() == ["kept", "4", "4", "2", "1"]
+
+
+def test_a_trace_takes_one_row_and_good_settings():
+    with pytest.raises(ValueError, match="one row"):
+        trace(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="top_p"):
+        trace(LOGITS, top_p=2)
+    with pytest.raises(TypeError, match="seed"):
+        trace(LOGITS, seed=0.5)

@@ -14,6 +14,8 @@ from gptlib.numpy_gpt import ops
 from gptlib.numpy_gpt.ops import Array, Ids, Saved
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from gptlib.model import GPT
 
 Params = dict[str, Array]  # under the torch model's names; a tied head has no entry of its own
@@ -82,7 +84,7 @@ class NumpyGPT:
         start = 0 if cache is None else cache.length
         check_ids(idx, start, self.cfg)
         if cache is not None:
-            cache.check(*idx.shape)
+            cache.check(self.cfg, self.dtype, *idx.shape)
         positions = np.arange(start, start + idx.shape[1])
         token, saved_token = ops.embedding_forward(idx, self.params["tok_emb.weight"])
         position, saved_position = ops.embedding_forward(positions, self.params["pos_emb.weight"])
@@ -148,7 +150,7 @@ class NumpyGPT:
 
     def _head_forward(self, x: Array) -> tuple[Array, Saved]:
         x, saved_norm = self._norm_forward("final_norm", x)
-        logits, saved_head = ops.linear_forward(x, self.params[self._head_name()], None)
+        logits, saved_head = self._linear_forward("head", x)
         return logits, (saved_norm, saved_head)
 
     # Backward ---------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ class NumpyGPT:
 
     def _head_backward(self, dlogits: Array, saved: Saved, grads: Params) -> Array:
         saved_norm, saved_head = saved
-        dx, grads[self._head_name()], _ = ops.linear_backward(dlogits, saved_head)
+        dx, grads[self.head_name()], _ = ops.linear_backward(dlogits, saved_head)
         return self._norm_backward("final_norm", dx, saved_norm, grads)
 
     def _block_backward(self, dx: Array, layer: int, saved: Saved, grads: Params) -> Array:
@@ -236,15 +238,16 @@ class NumpyGPT:
 
     # The parts by name ------------------------------------------------------------------------
 
-    def _head_name(self) -> str:
+    def head_name(self) -> str:
+        """Return the name of the matrix that scores the vocabulary."""
         return "tok_emb.weight" if self.cfg.tie_weights else "head.weight"
 
     def _op(self, direction: str) -> Any:
         return getattr(ops, f"{self.cfg.activation}_{direction}")
 
     def _linear_forward(self, name: str, x: Array) -> tuple[Array, Saved]:
-        bias = self.params.get(f"{name}.bias")
-        return ops.linear_forward(x, self.params[f"{name}.weight"], bias)
+        weight = self.head_name() if name == "head" else f"{name}.weight"
+        return ops.linear_forward(x, self.params[weight], self.params.get(f"{name}.bias"))
 
     def _linear_backward(self, name: str, dout: Array, saved: Saved, grads: Params) -> Array:
         dx, grads[f"{name}.weight"], db = ops.linear_backward(dout, saved)
@@ -279,7 +282,7 @@ class NumpyGPT:
         net.cfg, net.dtype = model.cfg, np.dtype(dtype)
         state = model.state_dict()
         net.params = {
-            name: _laid_out(name, state[name].detach().cpu().double().numpy().astype(dtype))
+            name: _laid_out(name, _to_numpy(state[name], net.dtype))
             for name in parameter_shapes(model.cfg)
         }
         return net
@@ -290,15 +293,8 @@ class NumpyGPT:
 
         from gptlib.model import GPT
 
-        with torch.device("meta"):
-            model = GPT(self.cfg)
-        state = {name: torch.from_numpy(value.copy()) for name, value in self.params.items()}
-        if self.cfg.tie_weights:
-            state["head.weight"] = state["tok_emb.weight"]
-        model.load_state_dict(state, assign=True)
-        if self.cfg.tie_weights:
-            model.head.weight = model.tok_emb.weight
-        return model
+        state = {name: torch.from_numpy(p.copy(order="C")) for name, p in self.params.items()}
+        return GPT.from_state(self.cfg, state)
 
 
 def parameter_shapes(cfg: GPTConfig) -> dict[str, tuple[int, ...]]:
@@ -324,6 +320,13 @@ def parameter_shapes(cfg: GPTConfig) -> dict[str, tuple[int, ...]]:
     if not cfg.tie_weights:
         shapes["head.weight"] = (cfg.vocab_size, C)
     return shapes
+
+
+def _to_numpy(tensor: Tensor, dtype: np.dtype[Any]) -> Array:
+    tensor = tensor.detach().cpu()
+    if tensor.dtype.itemsize < 4:
+        tensor = tensor.float()  # NumPy has no bfloat16
+    return tensor.numpy().astype(dtype)  # a copy
 
 
 def _laid_out(name: str, param: Array) -> Array:
