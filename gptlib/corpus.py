@@ -54,8 +54,10 @@ def load_text(path: str | Path) -> str:
         raise IsADirectoryError(f"{path} is a folder, expected a UTF-8 text file")
     try:
         data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"text file {path} does not exist") from error
+    except OSError as error:
+        raise type(error)(f"text file {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the path
+        raise ValueError(f"text file {str(path)!r} cannot be read: {error}") from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -281,6 +281,8 @@ class GPT(nn.Module):
         return sum(param.numel() for param in self.parameters())
 
     def _check_ids(self, idx: Tensor, start: int) -> None:
+        if not isinstance(idx, Tensor):
+            raise ValueError(f"idx must be a tensor of shape (B, T), got {type(idx).__name__}")
         if idx.dim() != 2 or idx.shape[1] == 0:
             raise ValueError(f"idx must have shape (B, T), T at least 1; got {tuple(idx.shape)}")
         if idx.dtype not in (torch.int64, torch.int32):
@@ -293,6 +295,9 @@ class GPT(nn.Module):
         self._check_range("token id", idx, (idx < 0) | (idx >= self.cfg.vocab_size))
 
     def _check_targets(self, targets: Tensor, idx: Tensor) -> None:
+        for name, ids in (("idx", idx), ("targets", targets)):
+            if not isinstance(ids, Tensor):
+                raise ValueError(f"{name} must be a tensor, got {type(ids).__name__}")
         if targets.shape != idx.shape:
             raise ValueError(
                 f"targets must have the shape of idx {tuple(idx.shape)}, got {tuple(targets.shape)}"

@@ -177,6 +177,8 @@ class Trainer:
         Returns:
             The whole history.
         """
+        if steps is not None and steps < 0:
+            raise ValueError(f"steps must be None or at least 0, got {steps}")
         todo = max(self.config.steps - len(self.history), 0) if steps is None else steps
         if not self.evaluations:
             self.evaluate()

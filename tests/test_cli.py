@@ -116,7 +116,7 @@ def test_a_cropped_prompt_is_said_in_one_line(tmp_path, text, capsys):
         (["--preset", "huge"], ["unknown preset 'huge'", "mini"]),
         (["--steps", "0"], ["steps must be at least 1, got 0"]),
         (["--learning-rate", "nan"], ["learning_rate must be finite and above 0, got nan"]),
-        (["--corpus", "nowhere.txt"], ["nowhere.txt does not exist"]),
+        (["--corpus", "nowhere.txt"], ["nowhere.txt cannot be read: No such file or directory"]),
     ],
 )
 def test_wrong_options_end_in_one_line_and_leave_no_folder(tmp_path, options, parts, capsys):

@@ -120,10 +120,18 @@ def test_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_missing_file_and_folder_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.txt does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.txt cannot be read: No such file"):
         corpus.load_text(tmp_path / "nowhere.txt")
     with pytest.raises(IsADirectoryError, match="is a folder"):
         corpus.load_text(tmp_path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"text file 'a\\x00b' cannot be read"):
+        corpus.load_text("a\0b")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(NotADirectoryError, match=r"text file .*inside cannot be read: Not a dir"):
+        corpus.load_text(tmp_path / "file" / "inside")
 
 
 # --- Tokens

@@ -163,6 +163,7 @@ def test_the_causal_mask_counts_from_the_end():
         (torch.zeros(1, 0, dtype=torch.long), r"T at least 1; got \(1, 0\)"),
         (torch.zeros(4, dtype=torch.long), r"shape \(B, T\)"),
         (torch.zeros(1, 4), "int64 or int32 token ids, got dtype torch.float32"),
+        ([[1, 2]], "idx must be a tensor .*, got list"),
     ],
 )
 def test_wrong_ids_are_named(tiny, idx, message):
@@ -175,6 +176,11 @@ def test_targets_outside_the_vocabulary_are_named(tiny, target):
     targets = torch.tensor([[1, target]], dtype=torch.int32)
     with pytest.raises(ValueError, match=f"target {target} at row 0, position 1 .* 0..49"):
         GPT(tiny).loss(torch.tensor([[1, 2]]), targets)
+
+
+def test_targets_that_are_no_tensor_are_named(tiny):
+    with pytest.raises(ValueError, match="targets must be a tensor, got list"):
+        GPT(tiny).loss(torch.tensor([[1, 2]]), [[2, 3]])
 
 
 def test_ignored_targets_are_not_counted_and_none_gives_loss_zero(tiny):

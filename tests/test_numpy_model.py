@@ -319,6 +319,14 @@ def test_wrong_targets_are_named(tiny, targets, message):
         NumpyGPT(tiny).loss_and_grads(np.array([[1, 2]]), np.array(targets))
 
 
+def test_lists_are_named(tiny):
+    net = NumpyGPT(tiny)
+    with pytest.raises(ValueError, match=r"idx must be an array .*, got list"):
+        net.forward([[1, 2]])
+    with pytest.raises(ValueError, match="targets must be an array, got list"):
+        net.loss(np.array([[1, 2]]), [[2, 3]])
+
+
 def test_it_runs_where_torch_cannot_be_imported():
     code = """
 import sys

@@ -149,6 +149,13 @@ def test_ids_beyond_the_vocabulary_are_named(tiny, tokens):
         Trainer(GPT(tiny), tokens, np.arange(51), CONFIG)
 
 
+def test_a_negative_number_of_steps_is_refused_before_any_work(tiny, tokens):
+    trainer = Trainer(GPT(tiny), tokens, tokens, CONFIG)
+    with pytest.raises(ValueError, match="steps must be None or at least 0, got -1"):
+        trainer.run(-1)
+    assert trainer.evaluations == []
+
+
 def test_the_smallest_text_trains(tiny):
     tokens = np.arange(9)
     trainer = Trainer(GPT(tiny), tokens, tokens, CONFIG)

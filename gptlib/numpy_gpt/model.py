@@ -358,6 +358,8 @@ def _draw(name: str, shape: tuple[int, ...], cfg: GPTConfig, rng: np.random.Gene
 
 def check_ids(idx: Ids, start: int, cfg: GPTConfig) -> None:
     """Raise ValueError unless (B, T) ids can be read from position `start` on."""
+    if not isinstance(idx, np.ndarray):
+        raise ValueError(f"idx must be an array of shape (B, T), got {type(idx).__name__}")
     if idx.ndim != 2 or idx.shape[1] == 0:
         raise ValueError(f"idx must have shape (B, T), T at least 1; got {idx.shape}")
     if idx.dtype.kind not in "iu":
@@ -371,6 +373,9 @@ def check_ids(idx: Ids, start: int, cfg: GPTConfig) -> None:
 
 def check_targets(targets: Ids, idx: Ids, cfg: GPTConfig) -> None:
     """Raise ValueError unless the targets are ids, or IGNORE, in the shape of idx."""
+    for name, ids in (("idx", idx), ("targets", targets)):
+        if not isinstance(ids, np.ndarray):
+            raise ValueError(f"{name} must be an array, got {type(ids).__name__}")
     if targets.shape != idx.shape:
         raise ValueError(f"targets must have the shape of idx {idx.shape}, got {targets.shape}")
     if targets.dtype.kind not in "iu":
