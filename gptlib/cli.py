@@ -107,6 +107,7 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int | None = None,
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> None:
     """Let a saved model continue a text.
 
@@ -118,8 +119,10 @@ def sample(
         top_k: Draw only from the k most probable tokens.
         top_p: Draw only from the most probable tokens that together reach this probability.
         seed: Repeats the draws; a fresh one each time by default.
+        precision: Of the weights; fewer bytes are read faster, and are a little less exact.
     """
     from gptlib import checkpoint, sampling
+    from gptlib.decoding import for_decoding
 
     sampling.check_settings(temperature, top_k, top_p)  # before the slow load
     sampling.check_count(max_new_tokens)
@@ -130,7 +133,7 @@ def sample(
         ids = [_first_id(tok)]
         _say(f"empty prompt: starting after {tok.decode(ids)!r}")
     steps = sampling.stream(
-        model,
+        for_decoding(model, precision),
         ids,
         max_new_tokens,
         temperature=temperature,

@@ -51,6 +51,10 @@ def test_train_then_sample(tmp_path, text, capsys):
     assert len(first.encode()) > len("To be\n")
     run("sample", out, "--prompt", "To be", "--max-new-tokens", 20, "--seed", 1)
     assert capsys.readouterr().out == first
+    for precision in ("bfloat16", "int8"):
+        command = ["sample", out, "--prompt", "To be", "--precision", precision]
+        assert run(*command, "--max-new-tokens", 3) == 0
+        assert capsys.readouterr().out.startswith("To be")
 
 
 def test_sample_from_an_empty_prompt_says_where_it_starts(tmp_path, text, capsys):
