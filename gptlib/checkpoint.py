@@ -69,13 +69,17 @@ def prepare_folder(folder: str | Path) -> Path:
 
 
 def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
-    """Read back what `save` wrote, in evaluation mode.
+    """Read back what `save` wrote, or any GPT-2 in Hugging Face layout, in evaluation mode.
 
     Raises:
         FileNotFoundError: the folder or one of its files is missing.
         ValueError: a file is damaged, or names and shapes do not fit the configuration.
     """
     folder = Path(folder)
+    if _is_gpt2(folder / CONFIG):
+        from gptlib import gpt2  # here, because it builds on this module
+
+        return gpt2.load(folder), gpt2.load_tokenizer(folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise FileNotFoundError(
@@ -112,6 +116,13 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
             f"{folder / WEIGHTS} does not fit {CONFIG}: {len(wrong)} tensors, {listed}"
         )
     return GPT.from_state(cfg, state).eval(), tokenizer
+
+
+def _is_gpt2(path: Path) -> bool:
+    try:
+        return "model_type" in json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False  # the reader below says what is wrong
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -73,11 +73,7 @@ def train(
     from gptlib.model import GPT
     from gptlib.trainer import Trainer
 
-    held = [name for name in (checkpoint.WEIGHTS, checkpoint.CONFIG) if (out / name).exists()]
-    if held and not overwrite:
-        raise ValueError(
-            f"{out} already holds a model or its {held[0]}; choose another --out, or --overwrite it"
-        )
+    _refuse_held(out, "--out", overwrite)
     text = corpora.shakespeare() if corpus == "shakespeare" else corpora.load_text(corpus)
     kind = tokenizer or ("bytes" if preset == "mini" else "gpt2")
     tok = _make_tokenizer(kind, text)
@@ -112,7 +108,7 @@ def sample(
     """Let a saved model continue a text.
 
     Args:
-        run: Folder that `gptlib train` wrote.
+        run: Folder that `gptlib train` wrote, or a GPT-2 in Hugging Face's layout.
         prompt: Text to continue; empty starts at an end of text, or at a line end.
         max_new_tokens: Most tokens to write.
         temperature: 0 always takes the most probable token, higher is more varied.
@@ -151,6 +147,23 @@ def sample(
 
 
 @app.command
+def export(run: Annotated[Path, tyro.conf.Positional], to: Path, overwrite: bool = False) -> None:
+    """Write a saved model as a GPT-2 folder that Hugging Face's transformers loads.
+
+    Args:
+        run: Folder that `gptlib train` wrote.
+        to: Folder to write; made if need be.
+        overwrite: Replace a model that the folder already holds.
+    """
+    from gptlib import checkpoint, gpt2
+
+    model, tok = checkpoint.load(run)
+    _refuse_held(to, "--to", overwrite)
+    gpt2.export(model, to, tok)
+    _say(f"{model.num_params():,} parameters in {to}; read it with: gptlib sample {to}")
+
+
+@app.command
 def doctor() -> None:
     """Say what is installed, which data was found and verified, and how to get what is missing."""
     from gptlib import corpus, tokenizers
@@ -177,6 +190,17 @@ def doctor() -> None:
     if missing:
         raise SystemExit(1)
     print("all is in place")
+
+
+def _refuse_held(folder: Path, option: str, overwrite: bool) -> None:
+    from gptlib import checkpoint
+
+    held = [name for name in (checkpoint.WEIGHTS, checkpoint.CONFIG) if (folder / name).exists()]
+    if held and not overwrite:
+        raise ValueError(
+            f"{folder} already holds a model or its {held[0]}; choose another {option},"
+            " or --overwrite it"
+        )
 
 
 def _make_tokenizer(kind: str, text: str) -> Any:
@@ -208,7 +232,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: _say(f"gptlib: {message}")
-            app.cli(args=args, prog="gptlib", description="Train, sample and check a small GPT.")
+            app.cli(args=args, prog="gptlib", description="Train, sample and export a GPT.")
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, TypeError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:

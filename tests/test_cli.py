@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gptlib import _data_packages, checkpoint, cli, corpus, tokenizers
+from gptlib import GPT, GPTConfig, _data_packages, checkpoint, cli, corpus, gpt2, tokenizers
 
 SMALL = ["--context-length", "16", "--emb-dim", "16", "--n-heads", "2", "--n-layers", "1"]
 QUICK = ["--steps", "4", "--warmup-steps", "1", "--batch-size", "2", "--eval-windows", "2"]
@@ -225,3 +225,34 @@ def test_the_installed_command_runs():
     )
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
+
+
+def test_export_then_sample_the_exported_folder(tmp_path, text, capsys):
+    run_folder, out = tmp_path / "run", tmp_path / "gpt2"
+    train(run_folder, text)
+    assert run("export", run_folder, "--to", out) == 0
+    capsys.readouterr()
+    texts = []
+    for folder in (run_folder, out):
+        command = ["sample", folder, "--prompt", "To be", "--max-new-tokens", 20, "--seed", 1]
+        assert run(*command) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    before = (out / "model.safetensors").read_bytes()
+    assert run("export", run_folder, "--to", out) == 2
+    assert one_line_error(capsys, "already holds a model", "--to")
+    assert (out / "model.safetensors").read_bytes() == before
+    assert run("export", run_folder, "--to", out, "--overwrite") == 0
+
+
+def test_sample_reads_a_gpt2_folder_with_gpt2s_vocabulary(tmp_path, capsys):
+    cfg = GPTConfig.preset("gpt2-small", n_layers=1, emb_dim=12, context_length=16)
+    gpt2.export(GPT(cfg), tmp_path)
+    assert run("sample", tmp_path, "--prompt", "Hello", "--max-new-tokens", 3) == 0
+    assert capsys.readouterr().out.startswith("Hello")
+
+
+def test_sample_from_a_foreign_vocabulary_is_refused(tmp_path, capsys):
+    gpt2.export(GPT(GPTConfig.preset("mini", n_layers=1, emb_dim=16)), tmp_path)
+    assert run("sample", tmp_path, "--prompt", "Hello") == 2
+    assert one_line_error(capsys, "vocabulary of 256", "not GPT-2's")

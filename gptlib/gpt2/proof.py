@@ -1,0 +1,97 @@
+"""Prove that a model is the released GPT-2, or the same function as another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gptlib.config import GPTConfig
+from gptlib.model import GPT
+from gptlib.numpy_gpt.model import parameter_shapes
+from gptlib.sampling import generate
+
+# Of the released GPT-2 small, as two programs that are not ours found them: the logits of
+# "Hello, I am" at its first position, by ONNX Runtime (Lokad.Onnx's tests; a CUDA port agrees on
+# the first five), and the greedy continuation of "The dog", from transformers' own tests.
+_PROMPT = (15496, 11, 314, 716)
+_LOGITS = {0: -35.236244, 1: -35.326595, 2: -38.975349, 3: -39.390675, 4: -37.653183}
+_LOGITS |= {100: -43.312637, 1000: -40.749809, 10000: -41.987228, 50000: -44.113781}
+_MEAN_LOGIT = -111.894714  # of all four positions
+_DOG = (464, 3290)
+_GREEDY = (373, 1043, 287, 257, 2214, 1474, 262, 16246, 286, 2688, 290, 2688, 27262, 13, 198, 198)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `verify` found."""
+
+    same: bool
+    reason: str  # one line: the figures, or where the difference begins
+    loss: float | None = None  # nats per token on the fixed prompt
+
+
+@torch.no_grad()
+def verify(model: GPT, other: GPT | None = None, *, tolerance: float = 1e-4) -> Verdict:
+    """Say whether a model is the released GPT-2 small, or the same function as `other`.
+
+    Without `other`: logits at a fixed prompt and a greedy continuation against stored values. With
+    it: stage by stage through both models on one prompt, naming the first that differs.
+
+    Args:
+        tolerance: largest difference of two numbers that count as equal, relative to the largest.
+
+    Raises:
+        ValueError: the two models have different sizes.
+    """
+    was_training = model.training, other is not None and other.training
+    model.eval()
+    try:
+        if other is None:
+            return _against_release(model, tolerance)
+        other.eval()
+        return _against_model(model, other, tolerance)
+    finally:
+        model.train(was_training[0])
+        if other is not None:
+            other.train(was_training[1])
+
+
+def _against_release(model: GPT, tolerance: float) -> Verdict:
+    small = GPTConfig.preset("gpt2-small")
+    if parameter_shapes(model.cfg) != parameter_shapes(small):
+        return Verdict(False, "another size than the released GPT-2 small")
+    idx = torch.tensor([_PROMPT], device=model.tok_emb.weight.device)
+    logits = model(idx)[0].float().cpu()  # (4, V)
+    loss = float(model.loss(idx[:, :-1], idx[:, 1:]))
+    pairs = [(float(logits[0, i]), value, f"logit {i}") for i, value in _LOGITS.items()]
+    pairs.append((float(logits.mean()), _MEAN_LOGIT, "mean logit"))
+    got, expected, what = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
+    if not abs(got - expected) <= tolerance * abs(expected):
+        return Verdict(False, f"{what} is {got:.4f}, the released model's is {expected:.4f}", loss)
+    ids = tuple(generate(model, list(_DOG), len(_GREEDY), temperature=0)[len(_DOG) :])
+    if ids != _GREEDY:
+        at = next(i for i, (a, b) in enumerate(zip(ids, _GREEDY, strict=True)) if a != b)
+        return Verdict(False, f"greedy token {at} is {ids[at]}, not {_GREEDY[at]}", loss)
+    return Verdict(True, f"the released GPT-2 small: {what} within {abs(got - expected):.1e}", loss)
+
+
+def _against_model(model: GPT, other: GPT, tolerance: float) -> Verdict:
+    if parameter_shapes(model.cfg) != parameter_shapes(other.cfg):
+        raise ValueError(f"the models have different sizes: {model.cfg} and {other.cfg}")
+    length = min(16, model.cfg.context_length)
+    generator = torch.Generator().manual_seed(0)
+    idx = torch.randint(model.cfg.vocab_size, (1, length), generator=generator)
+    stages: list[dict[str, Tensor]] = [{}, {}]
+    for net, trace in zip((model, other), stages, strict=True):
+        trace["logits"] = net(idx.to(net.tok_emb.weight.device), trace=trace)
+    largest = 0.0
+    for name, value in stages[0].items():
+        a, b = value.double().cpu(), stages[1][name].double().cpu()
+        finite = torch.isfinite(a) & torch.isfinite(b)  # masked scores are -inf on both sides
+        gap = float((a - b)[finite].abs().max() / b[finite].abs().max().clamp(min=1e-12))
+        if not gap <= tolerance:
+            return Verdict(False, f"{name} is the first stage to differ, by {gap:.1e} of its size")
+        largest = max(largest, gap)
+    return Verdict(True, f"equal at all {len(stages[0])} stages, within {largest:.1e}")

@@ -1,0 +1,70 @@
+"""Write a GPT as a GPT-2 folder that `transformers` loads."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import safetensors.torch
+from torch import Tensor
+
+from gptlib.checkpoint import CONFIG, WEIGHTS, prepare_folder
+from gptlib.gpt2.names import is_transposed, their_name
+from gptlib.model import GPT
+from gptlib.numpy_gpt.model import parameter_shapes
+from gptlib.tokenizers import Tokenizer
+
+
+def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -> Path:
+    """Write a folder that `transformers` loads as GPT-2, with the same logits.
+
+    `config.json` also keeps our own configuration and tokenizer, so that they come back too.
+
+    Raises:
+        ValueError: GPT-2 has no Post-LayerNorm.
+        OSError: the folder cannot be written.
+    """
+    cfg = model.cfg
+    if not cfg.norm_first:
+        raise ValueError("GPT-2 normalises before each part; a Post-LN model cannot be exported")
+    folder = prepare_folder(folder)
+    tensors = dict(_exported(model))
+    activation = {"gelu_tanh": "gelu_new", "gelu": "gelu", "relu": "relu"}[cfg.activation]
+    about = {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": cfg.vocab_size,
+        "n_positions": cfg.context_length,
+        "n_embd": cfg.emb_dim,
+        "n_head": cfg.n_heads,
+        "n_layer": cfg.n_layers,
+        "activation_function": activation,
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": cfg.tie_weights,
+        **{f"{where}_pdrop": cfg.drop_rate for where in ("attn", "embd", "resid")},
+        "bos_token_id": cfg.vocab_size - 1,
+        "eos_token_id": cfg.vocab_size - 1,
+        "gptlib": {
+            "model": cfg.to_dict(),
+            "tokenizer": None if tokenizer is None else tokenizer.to_dict(),
+        },
+    }
+    weights, config = folder / f"{WEIGHTS}.new", folder / f"{CONFIG}.new"
+    safetensors.torch.save_file(tensors, weights, metadata={"format": "pt"})
+    config.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    os.replace(weights, folder / WEIGHTS)
+    os.replace(config, folder / CONFIG)
+    return folder
+
+
+def _exported(model: GPT) -> Iterator[tuple[str, Tensor]]:
+    state = model.state_dict()
+    for name in parameter_shapes(model.cfg):
+        their = their_name(name)
+        value = state[name].detach().cpu()
+        value = (value.T if is_transposed(name) else value).contiguous()
+        yield (their if their.startswith("lm_head") else f"transformer.{their}"), value
+        if name.endswith("attn.qkv.weight") and not model.cfg.qkv_bias:
+            yield f"transformer.{their.removesuffix('weight')}bias", value.new_zeros(value.shape[1])
