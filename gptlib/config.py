@@ -37,6 +37,14 @@ _HF_ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
 }
 
+# Options of Hugging Face's GPT-2 that change what it computes, and the only values we compute.
+_HF_FIXED: dict[str, Any] = {
+    "layer_norm_epsilon": 1e-5,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+}
+
 
 @dataclass(frozen=True)
 class GPTConfig:
@@ -143,6 +151,9 @@ class GPTConfig:
         inner = data.get("n_inner")
         if inner not in (None, 4 * data["n_embd"]):
             raise ValueError(f"n_inner must be 4 x n_embd = {4 * data['n_embd']}, got {inner}")
+        for name, ours in _HF_FIXED.items():
+            if data.get(name, ours) != ours:
+                raise ValueError(f"{name} must be {ours}, got {data[name]}: another function")
         activation = data.get("activation_function", "gelu_new")
         if activation not in _HF_ACTIVATIONS:
             raise ValueError(

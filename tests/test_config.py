@@ -46,6 +46,8 @@ def test_hugging_face_gpt2_config_equals_the_preset():
         ({"model_type": "llama"}, "model_type must be 'gpt2', got 'llama'"),
         ({"activation_function": "silu"}, "activation_function must be one of"),
         ({"n_inner": 1000}, "n_inner must be 4 x n_embd = 3072, got 1000"),
+        ({"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon must be 1e-05, got 1e-06"),
+        ({"scale_attn_by_inverse_layer_idx": True}, "must be False, got True: another function"),
     ],
 )
 def test_foreign_hugging_face_configs_are_refused(change, message):

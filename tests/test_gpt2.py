@@ -342,6 +342,14 @@ def test_a_damaged_config_is_named(folder):
         gpt2.load(folder)
 
 
+def test_wrong_types_are_named(theirs, cfg):
+    state = {name: value.numpy() for name, value in theirs.state_dict().items()}
+    with pytest.raises(TypeError, match=r"wte\.weight must be a tensor, got ndarray"):
+        gpt2.load(state, cfg)
+    with pytest.raises(ValueError, match=r"dtype must be a floating one .*, got torch\.int8"):
+        gpt2.load(theirs.state_dict(), cfg, dtype=torch.int8)
+
+
 def test_a_name_on_the_hub_without_the_hub_says_what_is_needed(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(FileNotFoundError, match="needs: pip install huggingface_hub"):

@@ -46,13 +46,19 @@ def load(
 
     Raises:
         FileNotFoundError: nothing is there.
+        TypeError: a state dictionary that holds something else than tensors.
         ValueError: a pickle, a damaged file, or tensors that are missing, unknown or misshapen;
             lists them by name.
     """
     if layout not in get_args(Layout):
         raise ValueError(f"layout must be one of {get_args(Layout)}, got {layout!r}")
     where: str | Path = "the state dictionary"
+    if dtype is not None and not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating one such as torch.bfloat16, got {dtype}")
     if isinstance(source, Mapping):  # copied, so that training ours leaves theirs alone
+        for name, value in source.items():
+            if not isinstance(value, Tensor):
+                raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
         source = {name: value.detach().clone() for name, value in source.items()}
     else:
         where, source, found = _read(source)
