@@ -1,4 +1,5 @@
 from . import (
+    accounting,
     checkpoint,
     config,
     corpus,
@@ -14,6 +15,7 @@ from . import (
     train_config,
     trainer,
 )
+from .accounting import account
 from .config import GPTConfig
 from .decoding import for_decoding
 from .kv_cache import KVCache
@@ -40,6 +42,8 @@ __all__ = [
     "StepRecord",
     "TrainConfig",
     "Trainer",
+    "account",
+    "accounting",
     "checkpoint",
     "config",
     "corpus",

@@ -1,0 +1,263 @@
+"""Read the `config.json` of each known architecture as a `Shape`.
+
+Sizes must stand in the file. A switch that the file leaves out has the value that the architecture
+documents for it in `transformers`; nothing else is filled in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gptlib.accounting.fields import Fields, check_layers
+from gptlib.accounting.rotary import SIZES, checked, llama_like, plain_attention, windows_of
+from gptlib.accounting.shape import Attention, FeedForward, Latent, Shape
+from gptlib.config import GPTConfig
+
+
+def from_gpt(cfg: GPTConfig) -> Shape:
+    """Return the shape of our own model."""
+    check_layers("n_layers", cfg.n_layers)
+    return Shape(
+        architecture="gptlib",
+        vocab_size=cfg.vocab_size,
+        context_length=cfg.context_length,
+        emb_dim=cfg.emb_dim,
+        attention=plain_attention(cfg.n_heads, cfg.n_heads, cfg.head_dim, cfg.qkv_bias, True),
+        feed_forward=(FeedForward(4 * cfg.emb_dim, False, True),) * cfg.n_layers,
+        windows=(None,) * cfg.n_layers,
+        tied=cfg.tie_weights,
+        norm="layernorm",
+        position_rows=cfg.context_length,
+    )
+
+
+def _gpt2(f: Fields) -> Shape:
+    f.require("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
+    f.refuse("add_cross_attention", False, "adds an encoder's attention, which is not counted here")
+    width, layers, heads = f.count("n_embd"), f.layers("n_layer"), f.count("n_head")
+    return Shape(
+        architecture="gpt2",
+        vocab_size=f.count("vocab_size"),
+        context_length=f.count("n_positions"),
+        emb_dim=width,
+        attention=plain_attention(
+            heads, heads, f.divide("n_embd", width, "n_head", heads), True, True
+        ),
+        feed_forward=(FeedForward(f.count("n_inner", 4 * width), False, True),) * layers,
+        windows=(None,) * layers,
+        tied=f.switch("tie_word_embeddings", True),
+        norm="layernorm",
+        position_rows=f.count("n_positions"),
+    )
+
+
+def _gpt_neo(f: Fields) -> Shape:
+    f.require("vocab_size", "max_position_embeddings", "hidden_size", "num_layers", "num_heads")
+    width, layers, heads = f.count("hidden_size"), f.layers("num_layers"), f.count("num_heads")
+    kinds = f.data.get("attention_layers")
+    if kinds is None:
+        f.require("attention_types")
+        try:
+            kinds = [k for group, n in f.data["attention_types"] for _ in range(n) for k in group]
+        except (TypeError, ValueError):
+            raise ValueError(
+                "gpt_neo config: attention_types must be like [[['global', 'local'], 12]],"
+                f" got {f.data['attention_types']!r:.60}"
+            ) from None
+    windows = windows_of(f, kinds, {"global": False, "local": True}, "window_size", layers)
+    return Shape(
+        architecture="gpt_neo",
+        vocab_size=f.count("vocab_size"),
+        context_length=f.count("max_position_embeddings"),
+        emb_dim=width,
+        attention=plain_attention(
+            heads, heads, f.divide("hidden_size", width, "num_heads", heads), False, True
+        ),
+        feed_forward=(FeedForward(f.count("intermediate_size", 4 * width), False, True),) * layers,
+        windows=windows,
+        tied=f.switch("tie_word_embeddings", True),
+        norm="layernorm",
+        position_rows=f.count("max_position_embeddings"),
+        cache_windowed=False,  # transformers masks what lies outside, and keeps it
+    )
+
+
+def _gpt_neox(f: Fields) -> Shape:
+    f.require(*SIZES)
+    width, heads = f.count("hidden_size"), f.count("num_attention_heads")
+    bias = f.switch("attention_bias", True)
+    layers = f.layers("num_hidden_layers")
+    head_dim = f.divide("hidden_size", width, "num_attention_heads", heads)
+    return Shape(
+        architecture="gpt_neox",
+        vocab_size=f.count("vocab_size"),
+        context_length=f.count("max_position_embeddings"),
+        emb_dim=width,
+        attention=plain_attention(heads, heads, head_dim, bias, bias),
+        feed_forward=(FeedForward(f.count("intermediate_size"), False, True),) * layers,
+        windows=(None,) * layers,
+        tied=f.switch("tie_word_embeddings", False),
+        norm="layernorm",
+    )
+
+
+def _opt(f: Fields) -> Shape:
+    f.require("ffn_dim", "do_layer_norm_before", *(name for name in SIZES if name[0] != "i"))
+    width, heads = f.count("hidden_size"), f.count("num_attention_heads")
+    bias, layers = f.switch("enable_bias", True), f.layers("num_hidden_layers")
+    positions = f.count("max_position_embeddings")
+    removed = f.switch("_remove_final_layer_norm", False)
+    head_dim = f.divide("hidden_size", width, "num_attention_heads", heads)
+    return Shape(
+        architecture="opt",
+        vocab_size=f.count("vocab_size"),
+        context_length=positions,
+        emb_dim=width,
+        attention=plain_attention(heads, heads, head_dim, bias, bias),
+        feed_forward=(FeedForward(f.count("ffn_dim"), False, bias),) * layers,
+        windows=(None,) * layers,
+        tied=f.switch("tie_word_embeddings", True),
+        norm="layernorm" if f.switch("layer_norm_elementwise_affine", True) else "none",
+        final_norm=f.switch("do_layer_norm_before", True) and not removed,
+        position_rows=positions + 2,  # OPT's positions start at row 2
+        table_dim=f.count("word_embed_proj_dim", width),
+    )
+
+
+def _deepseek(f: Fields) -> Shape:
+    f.require(
+        *SIZES,
+        *("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"),
+        *("moe_intermediate_size", "n_routed_experts", "n_shared_experts"),
+        *("num_experts_per_tok", "first_k_dense_replace"),
+    )
+    f.refuse("moe_layer_freq", 1, "is not counted: every block after the dense ones has experts")
+    heads, layers = f.count("num_attention_heads"), f.layers("num_hidden_layers")
+    bias, v2 = f.switch("attention_bias", False), f.architecture == "deepseek_v2"
+    latent = Latent(
+        kv_rank=f.count("kv_lora_rank"),
+        rope_dim=f.count("qk_rope_head_dim"),
+        nope_dim=f.count("qk_nope_head_dim"),
+        query_rank=f.optional_count("q_lora_rank"),
+        bias=bias,
+    )
+    mlp_bias = v2 and f.switch("mlp_bias", False)
+    sparse = FeedForward(
+        hidden=f.count("moe_intermediate_size"),
+        gated=True,
+        bias=mlp_bias,
+        n_experts=f.count("n_routed_experts"),
+        n_active=f.count("num_experts_per_tok"),
+        n_shared=f.count("n_shared_experts"),
+        router_buffers=0 if v2 else f.count("n_routed_experts"),
+    )
+    n_dense = min(f.count("first_k_dense_replace", least=0), layers)
+    dense = FeedForward(f.count("intermediate_size"), True, mlp_bias)
+    extra = f.data.get("num_nextn_predict_layers")
+    return Shape(
+        architecture=f.architecture,
+        vocab_size=f.count("vocab_size"),
+        context_length=f.count("max_position_embeddings"),
+        emb_dim=f.count("hidden_size"),
+        attention=Attention(
+            n_heads=heads,
+            n_kv_heads=heads,
+            head_dim=latent.nope_dim + latent.rope_dim,
+            value_dim=f.count("v_head_dim"),
+            qkv_bias=False,
+            out_bias=bias,
+            latent=latent,
+        ),
+        feed_forward=(dense,) * n_dense + (checked(f, sparse),) * (layers - n_dense),
+        windows=(None,) * layers,
+        tied=f.switch("tie_word_embeddings", False),
+        norm="rmsnorm",
+        notes=(f"{extra} extra block(s) that predict a token further on are not counted",)
+        if extra
+        else (),
+    )
+
+
+READERS: dict[str, Callable[[Fields], Shape]] = {
+    "gpt2": _gpt2,
+    "gpt_neo": _gpt_neo,
+    "gpt_neox": _gpt_neox,
+    "opt": _opt,
+    "llama": llama_like("llama", kv_heads_required=False),
+    "mistral": llama_like("mistral", qkv_bias=False, windows="all"),
+    "mixtral": llama_like("mixtral", qkv_bias=False, windows="any", experts="mixtral"),
+    "qwen2": llama_like("qwen2", qkv_bias=True, windows="switch later"),
+    "qwen3": llama_like("qwen3", head_dim_required=True, qk_norm="head", windows="switch later"),
+    "qwen3_moe": llama_like("qwen3_moe", qk_norm="head", windows="switch all", experts="qwen3"),
+    "gemma": llama_like("gemma", head_dim_required=True, tied=True),
+    "gemma2": llama_like(
+        "gemma2", head_dim_required=True, tied=True, norms_per_block=4, windows="every 2"
+    ),
+    "gemma3_text": llama_like(
+        "gemma3_text",
+        head_dim_required=True,
+        tied=True,
+        qk_norm="head",
+        norms_per_block=4,
+        windows="every 6",
+    ),
+    "phi3": llama_like("phi3", kv_heads_required=False, qkv_bias=False, windows="any"),
+    "deepseek_v2": _deepseek,
+    "deepseek_v3": _deepseek,
+    "olmo2": llama_like("olmo2", kv_heads_required=False, qk_norm="width"),
+}
+
+ARCHITECTURES = (*READERS, "gemma3")
+
+# Released Gemma 3 files leave these out of their text part, which then has transformers' values.
+_GEMMA3_DEFAULTS = {
+    "vocab_size": 262_208,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "max_position_embeddings": 131_072,
+}
+
+
+def from_hf(data: Mapping[str, Any]) -> Shape:
+    """Return the shape of a Hugging Face configuration.
+
+    Raises:
+        ValueError: an unknown architecture, or fields that are missing, wrong or not counted.
+    """
+    kind = data.get("model_type")
+    if kind is None:
+        raise ValueError("the config lacks model_type, so its architecture is not known")
+    if kind == "gemma3":
+        return _gemma3(data)
+    if not isinstance(kind, str) or kind not in READERS:
+        raise ValueError(_unknown(kind, data))
+    return READERS[kind](Fields(data, kind))
+
+
+def _gemma3(data: Mapping[str, Any]) -> Shape:
+    text = data.get("text_config")
+    if not isinstance(text, Mapping):
+        raise ValueError("gemma3 config lacks text_config, the part that reads text")
+    filled = [f"{name}={value}" for name, value in _GEMMA3_DEFAULTS.items() if name not in text]
+    tied = Fields(data, "gemma3").switch("tie_word_embeddings", True)
+    full = {**_GEMMA3_DEFAULTS, **text, "tie_word_embeddings": tied}
+    shape = READERS["gemma3_text"](Fields(full, "gemma3 text"))
+    notes = ["only the text part is counted, not what reads images"]
+    if filled:
+        notes.append(f"left out by the file, so as transformers documents: {', '.join(filled)}")
+    return dataclasses.replace(shape, notes=(*shape.notes, *notes))
+
+
+def _unknown(kind: Any, data: Mapping[str, Any]) -> str:
+    text = data.get("text_config")
+    if isinstance(text, Mapping) and text.get("model_type") in READERS:
+        return (
+            f"architecture {kind!r} is not known; its text part is {text['model_type']!r}, which"
+            " can be read alone: pass its text_config"
+        )
+    missing = [name for name in (*SIZES, "num_key_value_heads") if name not in data]
+    lacks = f"; of the usual fields it lacks {', '.join(missing)}" if missing else ""
+    return f"architecture {kind!r} is not known{lacks}; known: {', '.join(ARCHITECTURES)}"

@@ -1,0 +1,64 @@
+"""Find the configuration: an object, a dictionary, a file, a folder or a preset's name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gptlib.accounting.architectures import from_gpt, from_hf
+from gptlib.accounting.shape import Shape
+from gptlib.config import PRESETS, GPTConfig
+
+
+def read_shape(source: GPTConfig | Mapping[str, Any] | str | Path) -> Shape:
+    """Return the shape that `source` describes; errors name the file, then the field."""
+    if isinstance(source, GPTConfig):
+        return from_gpt(source)
+    if isinstance(source, Mapping):
+        return _from_mapping(source)
+    if not isinstance(source, str | Path):
+        raise TypeError(
+            "a model is given as a GPTConfig, a dictionary, a file, a folder or a preset's name,"
+            f" got {source!r:.60}"
+        )
+    if str(source) in PRESETS and not Path(source).exists():
+        return from_gpt(GPTConfig.preset(str(source)))
+    path = _find(Path(source))
+    data = _read_json(path)
+    try:
+        return _from_mapping(data)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _from_mapping(data: Mapping[str, Any]) -> Shape:
+    noted = data.get("gptlib")  # `gpt2.export` notes our configuration there, a run its version
+    for own in (noted, data):
+        if isinstance(own, Mapping) and isinstance(own.get("model"), Mapping):
+            return from_gpt(GPTConfig.from_dict(own["model"]))
+    if "model_type" not in data and "emb_dim" in data:
+        return from_gpt(GPTConfig.from_dict(data))
+    return from_hf(data)
+
+
+def _find(path: Path) -> Path:
+    file = path / "config.json" if path.is_dir() else path
+    if file.is_file():
+        return file
+    if path.is_dir():
+        raise FileNotFoundError(f"the folder {path} holds no config.json")
+    raise FileNotFoundError(
+        f"{path} is neither a file nor a folder here, nor a preset ({', '.join(PRESETS)})"
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({error})") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {data!r:.60}")
+    return data
