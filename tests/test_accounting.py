@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, StaticCache
 from transformers.initialization import no_init_weights
 
-from gptlib import GPT, ByteTokenizer, GPTConfig, KVCache, accounting, checkpoint, gpt2
+from gptlib import GPT, ByteTokenizer, GPTConfig, KVCache, accounting, checkpoint, cli, gpt2
 from gptlib.accounting import account
 
 MODELS = json.loads((Path(__file__).parent / "accounting_models.json").read_text(encoding="utf-8"))
@@ -485,6 +485,212 @@ def test_wrong_questions_are_refused():
 def test_accounting_loads_no_torch():
     code = (
         "import sys; from gptlib import account, accounting; account('gpt2-small').bytes();"
+        "from gptlib import cli; cli.main(['account', 'gpt2-small', '--json']);"
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+def test_training_takes_sixteen_bytes_per_parameter_before_activations():
+    acc = account("gpt2-small")
+    assert accounting.training_bytes(acc).total == 16 * acc.total
+    assert accounting.training_bytes(acc, precision="mixed").total == 16 * acc.total
+    assert accounting.training_bytes(acc).gradients == 4 * acc.total
+
+
+def test_optimizer_bytes_equal_the_state_of_real_optimizers(tiny_cfg):
+    model, acc = GPT(tiny_cfg), account(tiny_cfg)
+    matrices = [p for p in model.blocks.parameters() if p.dim() == 2]
+    rest = [p for p in model.parameters() if not any(p is m for m in matrices)]
+    for optimizer, groups in {
+        "adamw": [torch.optim.AdamW(model.parameters())],
+        "muon": [torch.optim.Muon(matrices), torch.optim.AdamW(rest)],
+    }.items():
+        model.loss(*torch.randint(256, (2, 1, 8))).backward()
+        state = []
+        for group in groups:
+            group.step()
+            state += [v for kept in group.state.values() for v in kept.values()]
+        held = sum(v.nbytes for v in state if torch.is_tensor(v) and v.dim())  # not the counters
+        assert held == accounting.optimizer_bytes(acc, optimizer)
+
+
+def test_activations_of_gpt2_follow_the_published_formula():
+    acc, T, B, C, H = account("gpt2-small"), 1024, 3, 768, 12
+    logits = 4 * 50257 * T * B
+    kept = accounting.activation_bytes(acc, T, B, explicit_attention=True, dropout=True)
+    assert kept == 12 * (T * B * C * 34 + 5 * H * T * T * B) + logits
+    assert accounting.activation_bytes(acc, T, B, dropout=True) == 12 * T * B * C * 34 + logits
+    assert accounting.activation_bytes(acc, T, B) == 12 * T * B * C * 32 + logits
+
+
+def test_the_activation_estimate_is_near_what_torch_saves():
+    """Float32 keeps twice the 16-bit bytes; parameters that autograd also holds are left out."""
+    cfg = GPTConfig.preset("mini")
+    model, T = GPT(cfg), 64
+    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    saved = {}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        loss = model.loss(*torch.randint(256, (2, 4, T)))
+    loss.backward()
+    estimate = 2 * accounting.activation_bytes(account(cfg), T, 4)
+    assert estimate == pytest.approx(sum(saved.values()), rel=0.3)
+
+
+def test_training_flops_stand_beside_six_n_d():
+    acc = account(MODELS["meta-llama/Meta-Llama-3-8B"]["config"])
+    exact, rule = accounting.training_flops(acc, 1e12), 6 * acc.total * 1e12
+    assert 1 < exact / rule < 1.15
+
+
+# Machines -----------------------------------------------------------------------------------------
+
+
+def test_decoding_of_gpt2_small_on_an_a100_reads_for_122_microseconds():
+    acc, a100 = account("gpt2-small"), accounting.machine("a100")
+    limit = accounting.decode_limit(acc, a100, 1)
+    weights = acc.bytes("bf16") - 1023 * 768 * 2  # one row of the position table is read
+    assert limit.bytes == weights + acc.kv_cache_bytes(1)
+    assert f"{limit.memory_seconds * 1e6:.0f}" == "121"  # 122 with the whole position table
+    assert f"{limit.compute_seconds * 1e6:.2f}" == "0.79"
+    assert limit.bound == "memory"
+    assert limit.intensity == pytest.approx(1, rel=0.01)
+    assert f"{a100.ridge:.0f}" == "153"
+
+
+def test_prefill_is_bound_by_arithmetic_and_decoding_by_memory():
+    acc = account(MODELS["meta-llama/Meta-Llama-3-8B"]["config"])
+    for on in accounting.MACHINES.values():
+        assert accounting.prefill_limit(acc, on, 2048).bound == "compute"
+        assert accounting.decode_limit(acc, on, 2048).bound == "memory"
+        assert on.source
+
+
+def test_the_ridge_batch_is_where_the_bound_changes():
+    acc, on = account(MODELS["meta-llama/Meta-Llama-3-8B"]["config"]), accounting.machine("a100")
+    batch = accounting.ridge_batch(acc, on, 16)
+    assert accounting.decode_limit(acc, on, 16, batch).bound == "compute"
+    assert accounting.decode_limit(acc, on, 16, batch - 1).bound == "memory"
+    assert accounting.ridge_batch(acc, on, 8192) is None
+
+
+def test_a_batch_visits_more_experts_and_at_most_all():
+    acc, on = account(MODELS["mistralai/Mixtral-8x7B-v0.1"]["config"]), accounting.machine("h100")
+    read = [accounting.decode_limit(acc, on, 1, b).bytes for b in (1, 2, 8, 1000)]
+    table = 2 * 32_000 * 4096  # of the token table one row per token is read
+    one_row, one_position = 2 * 4096, acc.kv_cache_bytes(1)
+    assert read[0] == pytest.approx(2 * acc.active - table + one_row + one_position)
+    assert read == sorted(read)
+    full = acc.bytes("bf16") - table + 1000 * (one_row + one_position)
+    assert read[3] == pytest.approx(full)
+
+
+# The assessment and the command -------------------------------------------------------------------
+
+
+def test_every_finding_has_numbers_a_rule_and_a_source():
+    on = accounting.machine("h100")
+    for model in MODELS.values():
+        for found in accounting.assess(account(model["config"]), on, training_tokens=1e12):
+            assert re.search(r"\d", found.sentence)
+            assert found.sentence.endswith(".")
+            assert found.rule
+            assert found.source
+
+
+def test_the_assessment_says_what_is_unusual():
+    on = accounting.machine("a100")
+
+    def said(name, **more):
+        found = accounting.assess(account(MODELS[name]["config"]), on, **more)
+        return " ".join(f.sentence for f in found)
+
+    assert "multiple of 64; 47 more rows" in said("openai-community/gpt2")
+    assert "outside the usual" in said("google/gemma-7b")
+    assert "4,096 wide, the residual stream 3,072" in said("google/gemma-7b")
+    assert "52 of 62 blocks look back on 1,024" in said("google/gemma-3-27b-pt")
+    assert "do not fit into its 80 GB" in said("meta-llama/Llama-3.1-405B")
+    assert "cache is 16 times smaller" in said("meta-llama/Llama-3.1-405B")
+    assert "visits 8 and 1 shared" in said("deepseek-ai/DeepSeek-V3")
+    assert "20.0 per" in said("openai-community/gpt2", training_tokens=20 * 124_439_808)
+    assert "Unusual" not in said("meta-llama/Meta-Llama-3-8B", context=8)
+
+
+def run(*args):
+    """Run the command line in this process and return its exit code."""
+    try:
+        cli.main(list(map(str, args)))
+    except SystemExit as stopped:
+        return stopped.code
+    return 0
+
+
+@pytest.mark.parametrize("name", [*MODELS, "gpt2-small", "mini"])
+def test_the_table_fits_a_terminal_of_80_columns(name, tmp_path, capsys):
+    where = name
+    if name in MODELS:
+        where = tmp_path / "config.json"
+        where.write_text(json.dumps(MODELS[name]["config"]), encoding="utf-8")
+    assert run("account", where, "--training-tokens", "1e12", "--dtype", "int4") == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert f"{account(where).total:,}" in out
+    assert "Rule:" in out
+    assert run("account", "--compare", where, "gpt2-xl") == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert f"{account(where).total:,}" in out
+    assert "1,557,611,200" in out
+
+
+def test_json_holds_the_numbers_of_the_account(tmp_path, capsys):
+    gpt2.export(GPT(GPTConfig.preset("mini")), tmp_path)
+    options = ["--context", "100", "--batch", "3", "--dtype", "fp32", "--json"]
+    assert run("account", tmp_path, *options) == 0
+    figures = json.loads(capsys.readouterr().out)
+    acc = account("mini")
+    assert figures["total"] == acc.total == sum(c["parameters"] for c in figures["components"])
+    assert figures["kv_cache_bytes"]["needed"] == acc.kv_cache_bytes(100, "fp32", 3)
+    assert figures["flops_per_token"]["prefill_full"] == acc.flops_per_token(100)
+    assert figures["limits"]["decode"]["bound"] == "memory"
+    assert run("account", "--compare", "mini", "gpt2-small", "--json") == 0
+    assert [f["name"] for f in json.loads(capsys.readouterr().out)] == ["mini", "gpt2-small"]
+
+
+@pytest.mark.parametrize(
+    ("args", "parts"),
+    [
+        ([], ["one model, or two after --compare"]),
+        (["mini", "--compare", "mini", "mini"], ["one model, or two"]),
+        (["huge"], ["huge is neither a file nor a folder", "gpt2-small"]),
+        (["mini", "--context", "0"], ["context must be at least 1, got 0"]),
+        (["mini", "--batch", "0"], ["batch must be at least 1, got 0"]),
+        (["mini", "--machine", "abacus"], ["unknown machine 'abacus'", "a100"]),
+        (["mini", "--training-tokens=-1"], ["training_tokens must be above 0"]),
+    ],
+)
+def test_wrong_commands_end_in_one_line(args, parts, capsys):
+    assert run("account", *args) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("gptlib: ")
+    assert all(part in error for part in parts), error
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"model_type": "bert"}', '{"n_embd": 3}'])
+def test_wrong_and_partial_files_end_in_one_line(content, tmp_path, capsys):
+    (tmp_path / "config.json").write_text(content, encoding="utf-8")
+    assert run("account", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "config.json" in error

@@ -1,7 +1,45 @@
 """Count a model's parameters, bytes, cache and FLOPs from its configuration; imports no torch."""
 
 from gptlib.accounting.architectures import ARCHITECTURES
+from gptlib.accounting.assessment import Finding, assess
 from gptlib.accounting.book import Account, CacheKind, Dtype, account
 from gptlib.accounting.ledger import Component
+from gptlib.accounting.machines import (
+    MACHINES,
+    Limit,
+    Machine,
+    decode_limit,
+    machine,
+    prefill_limit,
+    ridge_batch,
+)
+from gptlib.accounting.training import (
+    TrainingBytes,
+    activation_bytes,
+    optimizer_bytes,
+    training_bytes,
+    training_flops,
+)
 
-__all__ = ["ARCHITECTURES", "Account", "CacheKind", "Component", "Dtype", "account"]
+__all__ = [
+    "ARCHITECTURES",
+    "MACHINES",
+    "Account",
+    "CacheKind",
+    "Component",
+    "Dtype",
+    "Finding",
+    "Limit",
+    "Machine",
+    "TrainingBytes",
+    "account",
+    "activation_bytes",
+    "assess",
+    "decode_limit",
+    "machine",
+    "optimizer_bytes",
+    "prefill_limit",
+    "ridge_batch",
+    "training_bytes",
+    "training_flops",
+]
