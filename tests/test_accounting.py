@@ -687,6 +687,12 @@ def test_wrong_commands_end_in_one_line(args, parts, capsys):
     assert all(part in error for part in parts), error
 
 
+def test_the_help_names_every_machine(capsys):
+    assert run("account", "--help") == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in accounting.MACHINES)
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"model_type": "bert"}', '{"n_embd": 3}'])
 def test_wrong_and_partial_files_end_in_one_line(content, tmp_path, capsys):
     (tmp_path / "config.json").write_text(content, encoding="utf-8")

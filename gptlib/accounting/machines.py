@@ -96,11 +96,11 @@ def weight_bytes_read(acc: Account, n_tokens: int, dtype: str) -> float:
     rows = {"token table": acc.shape.vocab_size, "position table": acc.shape.position_rows}
     total = 0.0
     for c in acc.components:
-        size = component_bytes(c, dtype)
+        size = float(component_bytes(c, dtype))
         if c.name in rows and not (c.name == "token table" and acc.shape.tied):
-            size *= min(n_tokens / rows[c.name], 1)  # type: ignore[assignment]
+            size *= min(n_tokens / rows[c.name], 1)
         elif c.active < c.parameters:
-            size *= 1 - (1 - c.active / c.parameters) ** n_tokens  # type: ignore[assignment]
+            size *= 1 - (1 - c.active / c.parameters) ** n_tokens
         total += size
     return total
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from typing import Any
+from typing import Any, get_args
 
 from gptlib.accounting.assessment import Finding
-from gptlib.accounting.book import BITS, Account, component_bytes
+from gptlib.accounting.book import BITS, Account, CacheKind, component_bytes
 from gptlib.accounting.machines import Machine, decode_limit, prefill_limit
 from gptlib.accounting.training import activation_bytes, optimizer_bytes, training_bytes
 
@@ -32,7 +32,7 @@ def as_dict(
 ) -> dict[str, Any]:
     """Return every figure under a name, ready for JSON."""
     store = "bf16" if dtype.startswith("int") else dtype
-    kinds = ("needed", "unwindowed", "expanded", "transformers")
+    kinds: tuple[CacheKind, ...] = get_args(CacheKind)
     decode, prefill = (f(acc, on, S, batch_size, dtype) for f in (decode_limit, prefill_limit))
     return {
         "architecture": acc.shape.architecture,
@@ -49,7 +49,7 @@ def as_dict(
         "batch_size": batch_size,
         "dtype": dtype,
         "kv_cache_dtype": store,
-        "kv_cache_bytes": {k: acc.kv_cache_bytes(S, store, batch_size, k) for k in kinds},  # type: ignore[arg-type]
+        "kv_cache_bytes": {k: acc.kv_cache_bytes(S, store, batch_size, k) for k in kinds},
         "flops_per_token": {
             "rule_2n": acc.rule_flops,
             "matrices": acc.matrix_flops,
@@ -81,9 +81,14 @@ def as_dict(
 
 
 def table(
-    name: str, acc: Account, on: Machine, S: int, dtype: str, batch_size: int,
+    name: str,
+    acc: Account,
+    on: Machine,
+    S: int,
+    dtype: str,
+    batch_size: int,
     findings: list[Finding],
-) -> str:  # fmt: skip
+) -> str:
     """Return the accounts of one model in lines of at most 80 characters."""
     lines = [_cut(f"{name} ({acc.shape.architecture})", WIDTH)]
     lines += [line for note in acc.shape.notes for line in _wrapped(f"note: {note}")]
@@ -105,9 +110,13 @@ def table(
 
 
 def compare(
-    names: tuple[str, str], accounts: tuple[Account, Account], on: Machine,
-    contexts: tuple[int, int], dtype: str, batch_size: int,
-) -> str:  # fmt: skip
+    names: tuple[str, str],
+    accounts: tuple[Account, Account],
+    on: Machine,
+    contexts: tuple[int, int],
+    dtype: str,
+    batch_size: int,
+) -> str:
     """Return two models side by side in lines of at most 80 characters."""
     lines = [f"{'':<32}{_cut(names[0], 23):>24}{_cut(names[1], 23):>24}"]
     both = [{c.name: c.parameters for c in acc.components} for acc in accounts]
