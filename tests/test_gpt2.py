@@ -507,10 +507,14 @@ def test_the_released_numbers_are_accepted(monkeypatch):
         logits[0, 0, i] = value
     logits[0, 3, -1] += proof._MEAN_LOGIT * logits[0].numel() - logits.sum()
     monkeypatch.setattr(GPT, "forward", lambda self, idx, **_: logits[:, : idx.shape[1]])
+    losses = [torch.tensor(proof._LOSS)]
+    monkeypatch.setattr(GPT, "loss", lambda self, idx, targets: losses[-1])
     ids = list(proof._DOG + proof._GREEDY)
     monkeypatch.setattr(proof, "generate", lambda *_, **__: ids)
     assert gpt2.verify(model).same
     ids[5] += 1
     assert "greedy token 3 is 258, not 257" in gpt2.verify(model).reason
+    losses.append(torch.tensor(3.48))
+    assert "the loss is 3.4800" in gpt2.verify(model).reason
     logits[0, 0, 100] += 0.1
     assert "logit 100 is -43.2126" in gpt2.verify(model).reason

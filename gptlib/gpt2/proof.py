@@ -12,13 +12,16 @@ from gptlib.model import GPT
 from gptlib.numpy_gpt.model import parameter_shapes
 from gptlib.sampling import generate
 
-# Of the released GPT-2 small, as two programs that are not ours found them: the logits of
-# "Hello, I am" at its first position, by ONNX Runtime (Lokad.Onnx's tests; a CUDA port agrees on
-# the first five), and the greedy continuation of "The dog", from transformers' own tests.
+# Of the released GPT-2 small, as programs that are not ours found them: the logits of "Hello, I am"
+# at its first position, by ONNX Runtime (Lokad.Onnx's tests; a CUDA port agrees on the first five);
+# the loss of "lorem ipsum", from the example of Hugging Face's perplexity metric, whose 11.11 is 2
+# to its power; and the greedy continuation of "The dog", from transformers' own tests.
 _PROMPT = (15496, 11, 314, 716)
 _LOGITS = {0: -35.236244, 1: -35.326595, 2: -38.975349, 3: -39.390675, 4: -37.653183}
 _LOGITS |= {100: -43.312637, 1000: -40.749809, 10000: -41.987228, 50000: -44.113781}
 _MEAN_LOGIT = -111.894714  # of all four positions
+_IPSUM = (75, 29625, 220, 2419, 388)
+_LOSS, _LOSS_ROUNDING = 3.4738, 1e-3  # nats per token
 _DOG = (464, 3290)
 _GREEDY = (373, 1043, 287, 257, 2214, 1474, 262, 16246, 286, 2688, 290, 2688, 27262, 13, 198, 198)
 
@@ -29,15 +32,16 @@ class Verdict:
 
     same: bool
     reason: str  # one line: the figures, or where the difference begins
-    loss: float | None = None  # nats per token on the fixed prompt
+    loss: float | None = None  # nats per token of "lorem ipsum", for a model of the released size
 
 
 @torch.no_grad()
 def verify(model: GPT, other: GPT | None = None, *, tolerance: float = 1e-4) -> Verdict:
     """Say whether a model is the released GPT-2 small, or the same function as `other`.
 
-    Without `other`: logits at a fixed prompt and a greedy continuation against stored values. With
-    it: stage by stage through both models on one prompt, naming the first that differs.
+    Without `other`: logits at a fixed prompt, a loss and a greedy continuation against stored
+    values. With it: stage by stage through both models on one prompt, naming the first that
+    differs.
 
     Args:
         tolerance: largest difference of two numbers that count as equal, relative to the largest.
@@ -64,12 +68,15 @@ def _against_release(model: GPT, tolerance: float) -> Verdict:
         return Verdict(False, "another size than the released GPT-2 small")
     idx = torch.tensor([_PROMPT], device=model.tok_emb.weight.device)
     logits = model(idx)[0].float().cpu()  # (4, V)
-    loss = float(model.loss(idx[:, :-1], idx[:, 1:]))
+    ipsum = torch.tensor([_IPSUM], device=idx.device)
+    loss = float(model.loss(ipsum[:, :-1], ipsum[:, 1:]))
     pairs = [(float(logits[0, i]), value, f"logit {i}") for i, value in _LOGITS.items()]
     pairs.append((float(logits.mean()), _MEAN_LOGIT, "mean logit"))
     got, expected, what = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
     if not abs(got - expected) <= tolerance * abs(expected):
         return Verdict(False, f"{what} is {got:.4f}, the released model's is {expected:.4f}", loss)
+    if not abs(loss - _LOSS) <= _LOSS_ROUNDING:
+        return Verdict(False, f"the loss is {loss:.4f}, the released model's is {_LOSS}", loss)
     ids = tuple(generate(model, list(_DOG), len(_GREEDY), temperature=0)[len(_DOG) :])
     if ids != _GREEDY:
         at = next(i for i, (a, b) in enumerate(zip(ids, _GREEDY, strict=True)) if a != b)
