@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 
 import gptlib
 from gptlib import tokenizers
@@ -41,11 +43,17 @@ def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> Non
         "model": model.cfg.to_dict(),
         "tokenizer": tokenizer.to_dict(),
     }
-    weights, config = folder / f"{WEIGHTS}.new", folder / f"{CONFIG}.new"
-    safetensors.torch.save_file({k: v.contiguous() for k, v in state.items()}, weights)
-    config.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    os.replace(weights, folder / WEIGHTS)
-    os.replace(config, folder / CONFIG)
+    write_pair(folder, {k: v.contiguous() for k, v in state.items()}, about)
+
+
+def write_pair(folder: Path, tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
+    """Write weights and configuration under names nobody else uses, then rename both."""
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder) as aside:
+        weights, config = Path(aside, WEIGHTS), Path(aside, CONFIG)
+        safetensors.torch.save_file(tensors, weights, metadata={"format": "pt"})
+        config.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        os.replace(weights, folder / WEIGHTS)
+        os.replace(config, folder / CONFIG)
 
 
 def prepare_folder(folder: str | Path) -> Path:
@@ -55,14 +63,12 @@ def prepare_folder(folder: str | Path) -> Path:
         OSError: one line that names the folder and the reason.
     """
     folder = Path(folder)
-    for name in (WEIGHTS, CONFIG, f"{WEIGHTS}.new", f"{CONFIG}.new"):
+    for name in (WEIGHTS, CONFIG):
         if (folder / name).is_dir():
             raise IsADirectoryError(f"{folder / name} is a folder, a file is to be written there")
-    probe = folder / ".write-test"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise OSError(f"cannot write into the folder {folder}: {error.strerror}") from error
     return folder

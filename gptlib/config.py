@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+MOST_LAYERS = 10_000  # each block is kept apart, so an absurd number would fill the memory
+
 Activation = Literal["gelu_tanh", "gelu", "relu"]
 Init = Literal["gpt2", "torch"]
 
@@ -74,8 +76,9 @@ class GPTConfig:
                 raise TypeError(f"{name} must be an integer, got {value!r}")
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-            if value >= 2**31:
-                raise ValueError(f"{name} must be below 2**31, got {value}")
+            most = MOST_LAYERS if name == "n_layers" else 2**31 - 1
+            if value > most:
+                raise ValueError(f"{name} must be at most {most:,}, got {value}")
         for name in ("qkv_bias", "tie_weights", "norm_first"):
             value = getattr(self, name)
             if not isinstance(value, bool):
@@ -131,8 +134,11 @@ class GPTConfig:
     def from_hf(cls, data: Mapping[str, Any]) -> GPTConfig:
         """Read a Hugging Face `config.json` of a GPT-2 model.
 
+        A file that `gpt2.export` wrote also holds our own fields, which say more.
+
         Raises:
-            ValueError: another architecture, a missing field, or an activation we do not have.
+            ValueError: another architecture, a missing field, an activation we do not have, or an
+                exported file whose two halves contradict each other.
         """
         if not isinstance(data, Mapping):
             raise TypeError(f"a config must be a dictionary, got {data!r:.60}")
@@ -148,6 +154,9 @@ class GPTConfig:
         missing = [name for name in names if name not in data]
         if missing:
             raise ValueError(f"GPT-2 config lacks {', '.join(missing)}")
+        for name in names:
+            if isinstance(data[name], bool) or not isinstance(data[name], int):
+                raise ValueError(f"{name} must be an integer, got {data[name]!r:.60}")
         inner = data.get("n_inner")
         if inner not in (None, 4 * data["n_embd"]):
             raise ValueError(f"n_inner must be 4 x n_embd = {4 * data['n_embd']}, got {inner}")
@@ -155,15 +164,26 @@ class GPTConfig:
             if data.get(name, ours) != ours:
                 raise ValueError(f"{name} must be {ours}, got {data[name]}: another function")
         activation = data.get("activation_function", "gelu_new")
-        if activation not in _HF_ACTIVATIONS:
+        if not isinstance(activation, str) or activation not in _HF_ACTIVATIONS:
             raise ValueError(
                 f"activation_function must be one of {', '.join(_HF_ACTIVATIONS)};"
                 f" got {activation!r}"
             )
-        return cls(
+        cfg = cls(
             **{ours: data[theirs] for theirs, ours in names.items()},
             drop_rate=data.get("resid_pdrop", 0.1),
             qkv_bias=True,
             tie_weights=data.get("tie_word_embeddings", True),
             activation=_HF_ACTIVATIONS[activation],
         )
+        noted = data.get("gptlib")
+        if not isinstance(noted, Mapping):
+            return cfg
+        own = cls.from_dict(noted.get("model", {}))
+        for name in (*names.values(), "tie_weights", "activation"):
+            if getattr(own, name) != getattr(cfg, name):
+                raise ValueError(
+                    f"{name} is {getattr(own, name)} under 'gptlib' and {getattr(cfg, name)} beside"
+                    " it; take the 'gptlib' part out or set both"
+                )
+        return own

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, get_args
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -30,15 +31,19 @@ def for_decoding(model: GPT, precision: Precision = "float32") -> NumpyGPT:
 
     Args:
         precision: "float32", the same numbers; "bfloat16", half the bytes; "int8", a quarter, with
-            one scale per output.
+            one scale per output. int8 also rounds what the matrices multiply, which is a step
+            function: with and without a cache, near-ties may now and then fall differently.
 
     Returns:
         A model with `next_logits`, `new_cache`, `forward` and `loss`, and without gradients unless
         the precision is float32.
 
     Raises:
-        ValueError: an unknown precision.
+        TypeError: not a `GPT`.
+        ValueError: an unknown precision, or weights that are not finite.
     """
+    if not isinstance(model, GPT):
+        raise TypeError(f"model must be a GPT, got {type(model).__name__}")
     if precision not in get_args(Precision):
         raise ValueError(f"precision must be one of {get_args(Precision)}, got {precision!r}")
     net = NumpyGPT.from_torch(model)
@@ -57,7 +62,10 @@ class _PackedGPT(NumpyGPT):
         self.cfg, self.dtype, self.product = net.cfg, net.dtype, product
         self.params = {name: p for name, p in net.params.items() if p.ndim == 1 or "_emb" in name}
         self.packed = {}
+        self._n_params = net.num_params()
         for weight in {*net.params} - {*self.params} | {net.head_name()}:
+            if not np.isfinite(net.params[weight]).all():
+                raise ValueError(f"{weight} is not finite")
             name = "head" if weight == net.head_name() else weight.removesuffix(".weight")
             bias = net.params.get(f"{name}.bias")
             self.packed[name] = pack(
@@ -65,8 +73,14 @@ class _PackedGPT(NumpyGPT):
                 None if bias is None else torch.from_numpy(bias),
             )
 
+    def num_params(self) -> int:
+        return self._n_params
+
     def loss_and_grads(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("a model packed for decoding has no gradients; train the one it came from")
+
+    def to_torch(self) -> NoReturn:
+        raise TypeError("a model packed for decoding has lost digits; use the one it came from")
 
     def _linear_forward(self, name: str, x: Array) -> tuple[Array, Saved]:
         rows = torch.from_numpy(x.reshape(-1, x.shape[-1]))  # (..., I) -> (N, I), the same memory
@@ -90,14 +104,22 @@ def _pack_int8(weight: Tensor, bias: Tensor | None) -> Any:
     with warnings.catch_warnings():  # torch says that quantized tensors will go, one day
         warnings.simplefilter("ignore", UserWarning)
         quantized = torch.quantize_per_channel(weight, scale.double(), zero, 0, torch.qint8)
-    return torch.ops.quantized.linear_prepack(quantized, bias)
+    return torch.ops.quantized.linear_prepack(quantized, None), bias
 
 
 def _int8_product(rows: Tensor, packed: Any) -> Tensor:
-    # PyTorch's kernel also rounds the activations, with one scale per call. To 7 bits, because
-    # pairs of 8-bit products overflow the 16-bit sums of processors without VNNI.
-    out: Tensor = torch.ops.quantized.linear_dynamic(rows, packed, reduce_range=True)
-    return out
+    # PyTorch's kernel also rounds the activations, with one scale per call. Bringing each row to
+    # -1..1 and adding a row that spans it gives each row a scale of its own: a token then has the
+    # same result alone and in company. To 7 bits, because pairs of 8-bit products overflow the
+    # 16-bit sums of processors without VNNI.
+    weight, bias = packed
+    size = rows.abs().amax(1, keepdim=True).clamp(min=1e-30)  # (N, 1)
+    span = torch.ones(1, rows.shape[1])
+    span[:, ::2] = -1.0
+    out: Tensor = torch.ops.quantized.linear_dynamic(
+        torch.cat([rows / size, span]), weight, reduce_range=True
+    )[:-1].mul_(size)
+    return out if bias is None else out.add_(bias)
 
 
 _PRODUCTS = {

@@ -7,7 +7,8 @@ V vocabulary. Chapters 1 to 6 build the parts in this order.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -99,6 +100,19 @@ class CausalSelfAttention(nn.Module):
         steps = {"q": q, "k": k, "v": v, "scores": scores, "weights": weights, "heads": y}
         trace.update({f"{name}.{step}": value for step, value in steps.items()})
         return y
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off inside the block; every module then gets its own mode back."""
+    training = [module for module in model.modules() if module.training]
+    try:
+        for module in training:
+            module.training = False
+        yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 def causal_mask(T: int, S: int, device: torch.device | str | None = None) -> Tensor:
@@ -267,14 +281,8 @@ class GPT(nn.Module):
         were, also after an error. With a cache, `ids` follow those it holds.
         """
         idx = torch.tensor([ids], device=self.tok_emb.weight.device)  # (1, T)
-        training = [module for module in self.modules() if module.training]
-        try:
-            for module in training:
-                module.training = False
+        with evaluating(self):
             return self(idx, cache=cache)[0, -1].float().cpu().numpy()  # (1, T, V) -> (V,)
-        finally:
-            for module in training:
-                module.training = True
 
     def num_params(self) -> int:
         """Count the stored numbers; a tied head counts once."""

@@ -9,6 +9,7 @@ from the same logits and seed.
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -69,8 +70,8 @@ def check_settings(
         number = isinstance(value, int | float | np.integer | np.floating)
         if value is not None and (isinstance(value, bool) or not number):
             raise TypeError(f"{name} must be a number, got {value!r}")
-    if not (math.isfinite(temperature) and temperature >= 0):
-        raise ValueError(f"temperature must be finite and at least 0, got {temperature}")
+    if not 0 <= temperature <= sys.float_info.max:
+        raise ValueError(f"temperature must be finite and at least 0, got {temperature!s:.60}")
     if isinstance(top_k, float | np.floating):
         raise TypeError(f"top_k must be an integer, got {top_k!r}")
     if top_k is not None and top_k < 0:
@@ -128,11 +129,24 @@ def probabilities(
         TypeError, ValueError: bad settings, or logits that are not finite.
     """
     settings = check_settings(temperature, top_k, top_p)
+    array = _as_array(logits)
     if isinstance(logits, np.ndarray | list | tuple):
-        return _probabilities(np.asarray(logits, dtype=np.float64), *settings)
-    probs = _probabilities(logits.detach().cpu().double().numpy(), *settings)
+        return _probabilities(array, *settings)
+    probs = _probabilities(array, *settings)
     result = logits if logits.is_floating_point() else logits.float()
     return result.new_tensor(probs)
+
+
+def _as_array(logits: Any) -> Floats:
+    if isinstance(logits, list | tuple):
+        logits = np.asarray(logits)
+    if not isinstance(logits, np.ndarray):
+        if not hasattr(logits, "detach"):
+            raise TypeError(f"logits must be an array or a tensor, got {type(logits).__name__}")
+        logits = logits.detach().cpu().double().numpy()
+    if logits.dtype.kind not in "fiu":
+        raise TypeError(f"logits must be real numbers, got dtype {logits.dtype}")
+    return np.asarray(logits, dtype=np.float64)
 
 
 def _probabilities(
@@ -249,9 +263,7 @@ def trace(
     """
     temperature, top_k, top_p = check_settings(temperature, top_k, top_p)
     check_seed(seed)
-    if not isinstance(logits, np.ndarray | list | tuple):
-        logits = logits.detach().cpu().double().numpy()
-    row = np.asarray(logits, dtype=np.float64)
+    row = _as_array(logits)
     if row.ndim != 1:
         raise ValueError(f"logits must be one row of shape (V,), got {row.shape}")
     final = _probabilities(row, temperature, top_k, top_p)
@@ -333,11 +345,15 @@ def _n_vocab(n_vocab: int | None, vocab_size: int) -> int:
 
 
 def _prompt_ids(prompt: Sequence[int], vocab_size: int) -> list[int]:
-    ids = np.asarray(prompt)
+    try:
+        ids = np.asarray(prompt)
+    except ValueError:  # rows of different lengths
+        ids = np.empty((0, 0))
     if ids.ndim == 1 and ids.size == 0:
         raise ValueError("prompt is empty; give at least one token id")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise TypeError(f"prompt must be a flat sequence of token ids, got {prompt!r:.80}")
+        got = " ".join(repr(prompt).split())
+        raise TypeError(f"prompt must be a flat sequence of token ids, got {got:.80}")
     outside = np.flatnonzero((ids < 0) | (ids >= vocab_size))
     if outside.size:
         raise ValueError(
@@ -393,6 +409,8 @@ def generate(
     with the same seed. `settings` are the keyword arguments of `stream`, whose errors are raised
     for every prompt before the first one runs.
     """
+    if not hasattr(prompt, "__len__"):
+        raise TypeError(f"prompt must be a sequence of token ids or of prompts, got {prompt!r:.80}")
     single = len(prompt) == 0 or np.ndim(prompt[0]) == 0
     prompts: Sequence[Any] = [prompt] if single else prompt
     streams = [stream(model, row, max_new_tokens, **settings) for row in prompts]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gptlib import corpus
-from gptlib.model import GPT
+from gptlib.model import GPT, evaluating
 from gptlib.train_config import TrainConfig, learning_rate
 
 Tokens = NDArray[np.integer[Any]]
@@ -148,14 +148,12 @@ class Trainer:
         The windows are the same at every call and nothing of the training changes, so evaluating
         more often never changes a run.
         """
-        training = self.model.training
-        self.model.eval()
         x, y = self._batch(self.val_windows)
-        losses = [
-            self.model.loss(x[i : i + 8], y[i : i + 8]).item() * len(x[i : i + 8])
-            for i in range(0, len(x), 8)  # eight windows at a time bound the memory
-        ]
-        self.model.train(training)
+        with evaluating(self.model):
+            losses = [
+                self.model.loss(x[i : i + 8], y[i : i + 8]).item() * len(x[i : i + 8])
+                for i in range(0, len(x), 8)  # eight windows at a time bound the memory
+            ]
         self.evaluations.append(EvalRecord(len(self.history), sum(losses) / len(x)))
         return self.evaluations[-1].loss
 

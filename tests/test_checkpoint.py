@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, model, where):
 def test_a_failed_save_leaves_the_old_model(folder, model, monkeypatch):
     before = (folder / "model.safetensors").read_bytes()
 
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError("disk full")
 
     monkeypatch.setattr(safetensors.torch, "save_file", fail)

@@ -114,7 +114,7 @@ def test_a_cropped_prompt_is_said_in_one_line(tmp_path, text, capsys):
         (["--n-layers", "0"], ["n_layers must be at least 1, got 0"]),
         (["--context-length", "0"], ["context_length must be at least 1, got 0"]),
         (["--drop-rate", "1"], ["drop_rate must be in [0, 1), got 1"]),
-        (["--emb-dim", "99999999999"], ["emb_dim must be below 2**31", "99999999999"]),
+        (["--emb-dim", "99999999999"], ["emb_dim must be at most 2,147,483,647", "99999999999"]),
         (["--seed=-1"], ["seed must be in 0..2**63 - 1, got -1"]),
         (["--weight-decay", "inf"], ["weight_decay must be finite", "inf"]),
         (["--preset", "huge"], ["unknown preset 'huge'", "mini"]),

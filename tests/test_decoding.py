@@ -65,8 +65,8 @@ def test_cached_and_uncached_logits_agree(trained, precision):
     for i, token in enumerate(ids):
         cached = fast.next_logits([token], cache)
         whole = fast.next_logits(ids[: i + 1])
-        # int8 rounds all the rows of a call with one scale, so it depends a little on the others.
-        tolerance = {"float32": 1e-5, "bfloat16": 1e-2, "int8": 0.1}[precision]
+        # In int8 a rounding difference may tip a value over to the next of 128 steps.
+        tolerance = {"float32": 1e-5, "bfloat16": 1e-2, "int8": 0.03}[precision]
         assert np.abs(cached - whole).max() < tolerance * np.abs(whole).max()
 
 
@@ -108,3 +108,33 @@ def test_a_packed_model_says_that_it_has_no_gradients(tiny):
 def test_an_unknown_precision_is_named(tiny):
     with pytest.raises(ValueError, match=r"\('float32', 'bfloat16', 'int8'\), got 'int4'"):
         for_decoding(GPT(tiny), "int4")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_row_gives_the_same_alone_and_in_company(tiny, precision):
+    fast = for_decoding(GPT(tiny), precision)
+    idx = np.random.default_rng(0).integers(50, size=(3, 8))
+    together = fast.forward(idx)
+    tolerance = {"float32": 1e-5, "bfloat16": 1e-2, "int8": 0.03}[precision]
+    for row in range(3):
+        alone = fast.forward(idx[row : row + 1])[0]
+        np.testing.assert_allclose(together[row], alone, atol=tolerance * np.abs(alone).max())
+
+
+def test_a_packed_model_counts_what_it_was_made_from(tiny):
+    for precision in PRECISIONS:
+        assert for_decoding(GPT(tiny), precision).num_params() == GPT(tiny).num_params()
+
+
+def test_what_cannot_be_packed_is_named(tiny):
+    with pytest.raises(TypeError, match="model must be a GPT, got str"):
+        for_decoding("gpt2")
+    with pytest.raises(TypeError, match="model must be a GPT, got _PackedGPT"):
+        for_decoding(for_decoding(GPT(tiny), "int8"))
+    with pytest.raises(TypeError, match="lost digits"):
+        for_decoding(GPT(tiny), "int8").to_torch()
+    model = GPT(tiny)
+    with torch.no_grad():
+        model.blocks[0].ff.up.weight[0, 0] = float("nan")
+    with pytest.raises(ValueError, match=r"blocks\.0\.ff\.up\.weight is not finite"):
+        for_decoding(model, "int8")

@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from gptlib import GPT, GPTConfig, NumpyGPT, generate, gpt2
+from gptlib import GPT, ByteTokenizer, GPTConfig, NumpyGPT, generate, gpt2, gpt2_tokenizer
 from gptlib.numpy_gpt.model import parameter_shapes
 
 # The four released shapes, scaled down: the same layers and heads, a sixteenth of the head size.
@@ -346,8 +346,61 @@ def test_wrong_types_are_named(theirs, cfg):
     state = {name: value.numpy() for name, value in theirs.state_dict().items()}
     with pytest.raises(TypeError, match=r"wte\.weight must be a tensor, got ndarray"):
         gpt2.load(state, cfg)
-    with pytest.raises(ValueError, match=r"dtype must be a floating one .*, got torch\.int8"):
+    with pytest.raises(ValueError, match=r"dtype must be None or one of .*; got torch\.int8"):
         gpt2.load(theirs.state_dict(), cfg, dtype=torch.int8)
+
+
+def test_odd_dtypes_and_doubled_names_are_named(theirs, cfg):
+    state = dict(theirs.state_dict())
+    for dtype in (torch.int8, torch.float8_e4m3fn, torch.complex64):
+        odd = {"transformer.ln_f.bias": torch.zeros(16).to(dtype)}
+        with pytest.raises(ValueError, match=rf"one dtype out of .*; found .*{dtype}"):
+            gpt2.load(state | odd, cfg)
+    with pytest.raises(ValueError, match=r"wte\.weight occurs twice"):
+        gpt2.load(state | {"wte.weight": state["transformer.wte.weight"]}, cfg)
+
+
+def test_a_folder_may_be_called_like_a_pickle(cfg, tmp_path):
+    gpt2.load(gpt2.export(GPT(cfg), tmp_path / "model.pt"))
+
+
+def test_an_exported_config_edited_on_one_side_is_refused(cfg, tmp_path):
+    gpt2.export(GPT(cfg), tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"gelu_new"', '"relu"'))
+    with pytest.raises(ValueError, match=r"activation is gelu_tanh under 'gptlib' and relu beside"):
+        gpt2.load(tmp_path)
+
+
+def test_biases_that_were_trained_elsewhere_come_back(cfg, tmp_path):
+    gpt2.export(GPT(replace(cfg, qkv_bias=False)), tmp_path)
+    assert not gpt2.load(tmp_path).cfg.qkv_bias
+    path = tmp_path / "model.safetensors"
+    state = safetensors.torch.load(path.read_bytes())
+    state["transformer.h.0.attn.c_attn.bias"][3] = 0.01
+    safetensors.torch.save_file(state, path)
+    model = gpt2.load(tmp_path)
+    assert model.cfg.qkv_bias
+    assert model.blocks[0].attn.qkv.bias[3].item() == pytest.approx(0.01)
+
+
+def test_a_noted_tokenizer_that_is_no_object_is_named(cfg, tmp_path):
+    gpt2.export(GPT(cfg), tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"tokenizer": null', '"tokenizer": "gpt2"'))
+    with pytest.raises(
+        ValueError, match=r"config\.json: 'tokenizer' must be an object, got 'gpt2'"
+    ):
+        gpt2.load_tokenizer(tmp_path)
+
+
+def test_an_absurd_number_of_layers_is_refused_at_once(cfg, tmp_path):
+    gpt2.export(GPT(cfg), tmp_path)
+    about = json.loads((tmp_path / "config.json").read_text())
+    del about["gptlib"]
+    (tmp_path / "config.json").write_text(json.dumps(about | {"n_layer": 2_000_000_000}))
+    with pytest.raises(ValueError, match="n_layers must be at most 10,000"):
+        gpt2.load(tmp_path)
 
 
 def test_a_name_on_the_hub_without_the_hub_says_what_is_needed(monkeypatch):
@@ -421,6 +474,37 @@ def test_a_post_ln_model_cannot_be_exported(cfg, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_export_leaves_files_that_are_not_its_own(cfg, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("keep")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    foreign = {".write-test", "model.safetensors.new", "config.json.new"}
+    for name in foreign:
+        (folder / name).symlink_to(precious)
+    gpt2.export(GPT(cfg), folder)
+    assert precious.read_text() == "keep"
+    assert {p.name for p in folder.iterdir()} == foreign | {"config.json", "model.safetensors"}
+
+
+def test_the_end_of_text_is_the_tokenizers(cfg, tmp_path):
+    def eos(vocab_size, tokenizer):
+        model = GPT(replace(cfg, vocab_size=vocab_size))
+        gpt2.export(model, tmp_path, tokenizer)
+        return json.loads((tmp_path / "config.json").read_text())["eos_token_id"]
+
+    assert eos(50304, gpt2_tokenizer()) == 50256
+    assert eos(50257, None) == 50256
+    assert eos(300, ByteTokenizer()) is None
+    assert eos(300, None) is None
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused(cfg, tmp_path):
+    with pytest.raises(ValueError, match="tokenizer has 256 tokens, the model only 50"):
+        gpt2.export(GPT(cfg), tmp_path / "out", ByteTokenizer())
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_unwritable_folder_is_named(cfg, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(OSError, match="cannot write into the folder"):
@@ -482,9 +566,27 @@ def test_one_square_matrix_left_transposed_is_found(cfg, theirs):
     assert gpt2.verify(a, b).reason.startswith("blocks.1 is the first stage to differ")
 
 
-def test_models_of_different_sizes_are_refused(cfg):
+@pytest.mark.parametrize("change", [{"n_layers": 1}, {"n_heads": 2}])
+def test_models_of_different_sizes_are_refused(cfg, change):
     with pytest.raises(ValueError, match="different sizes"):
-        gpt2.verify(GPT(cfg), GPT(replace(cfg, n_layers=1)))
+        gpt2.verify(GPT(cfg), GPT(replace(cfg, **change)))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("order", [1, -1])
+def test_numbers_that_are_not_finite_are_a_difference(cfg, theirs, value, order):
+    pair = [gpt2.load(theirs.state_dict(), cfg) for _ in range(2)]
+    with torch.no_grad():
+        pair[0].pos_emb.weight[7] = value
+    assert gpt2.verify(*pair[::order]).reason.startswith("embeddings is the first stage")
+
+
+def test_verifying_leaves_each_module_in_its_own_mode(cfg):
+    model = GPT(cfg).train()
+    model.blocks[0].eval()
+    gpt2.verify(model, GPT(cfg))
+    assert model.training
+    assert not model.blocks[0].training
 
 
 def test_a_model_that_is_not_the_released_one_is_told_so(cfg):

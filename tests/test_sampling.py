@@ -251,6 +251,25 @@ def test_integer_logits_give_fractions():
     torch.testing.assert_close(probabilities(torch.tensor([3, 3])), torch.tensor([0.5, 0.5]))
 
 
+@pytest.mark.parametrize("logits", [None, 5.0, ["1", "2"], np.array([1j, 2j]), [True, False]])
+def test_what_is_no_row_of_numbers_is_refused(logits):
+    for call in (probabilities, trace):
+        with pytest.raises(TypeError, match="logits must be"):
+            call(logits)
+
+
+@pytest.mark.parametrize("prompt", [5, np.ones((3, 3, 3), int), [1, [2, 3]]])
+def test_odd_prompts_give_one_line(tiny, prompt):
+    with pytest.raises(TypeError, match="prompt must be") as caught:
+        generate(Untouchable(tiny), prompt, 1)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_enormous_temperature_is_refused():
+    with pytest.raises(ValueError, match="temperature must be finite"):
+        probabilities(LOGITS, 10**400)
+
+
 def test_a_misspelled_setting_is_refused(model):
     with pytest.raises(TypeError, match="topk"):
         generate(model, [1], 1, topk=3)

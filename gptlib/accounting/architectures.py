@@ -60,7 +60,11 @@ def _gpt_neo(f: Fields) -> Shape:
     if kinds is None:
         f.require("attention_types")
         try:
-            kinds = [k for group, n in f.data["attention_types"] for _ in range(n) for k in group]
+            pairs = [
+                (group, check_layers("attention_types", n))
+                for group, n in f.data["attention_types"]
+            ]
+            kinds = [kind for group, n in pairs for _ in range(n) for kind in group]
         except (TypeError, ValueError):
             raise ValueError(
                 "gpt_neo config: attention_types must be like [[['global', 'local'], 12]],"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MOST_LAYERS = 10_000
+from gptlib.config import MOST_LAYERS
 
 
 def check_layers(name: str, value: int) -> int:
@@ -36,7 +36,7 @@ class Fields:
             self.require(name)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**40:
             raise ValueError(
-                f"{self.architecture} config: {name} must be a whole number of at least {least},"
+                f"{self.architecture} config: {name} must be a whole number in {least}..2**40,"
                 f" got {value!r:.60}"
             )
         return value

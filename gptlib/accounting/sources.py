@@ -34,10 +34,10 @@ def read_shape(source: GPTConfig | Mapping[str, Any] | str | Path) -> Shape:
 
 
 def _from_mapping(data: Mapping[str, Any]) -> Shape:
-    noted = data.get("gptlib")  # `gpt2.export` notes our configuration there, a run its version
-    for own in (noted, data):
-        if isinstance(own, Mapping) and isinstance(own.get("model"), Mapping):
-            return from_gpt(GPTConfig.from_dict(own["model"]))
+    if isinstance(data.get("model"), Mapping):  # a run's
+        return from_gpt(GPTConfig.from_dict(data["model"]))
+    if isinstance(data.get("gptlib"), Mapping):  # `gpt2.export` notes our configuration there
+        return from_gpt(GPTConfig.from_hf(data))
     if "model_type" not in data and "emb_dim" in data:
         return from_gpt(GPTConfig.from_dict(data))
     return from_hf(data)

@@ -57,6 +57,8 @@ def renamed(source: Mapping[str, Tensor]) -> dict[str, Tensor]:
     theirs = {}
     for name, value in source.items():
         short = name.removeprefix("_orig_mod.").removeprefix("transformer.")
+        if short in theirs:
+            raise ValueError(f"{short} occurs twice, with and without a prefix")
         if not _BUFFER.match(short):
             theirs[short] = value
     return _from_mingpt(theirs) if "tok_emb.weight" in theirs else theirs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from gptlib.numpy_gpt.model import parameter_shapes
 from gptlib.tokenizers import Tokenizer
 
 INDEX = "model.safetensors.index.json"  # names the file of each tensor in a sharded model
+_DTYPES = tuple(f"torch.{kind}" for kind in ("bfloat16", "float16", "float32", "float64"))
 _PICKLES = (".bin", ".ckpt", ".pt", ".pth", ".pkl")
 
 
@@ -53,18 +55,28 @@ def load(
     if layout not in get_args(Layout):
         raise ValueError(f"layout must be one of {get_args(Layout)}, got {layout!r}")
     where: str | Path = "the state dictionary"
-    if dtype is not None and not dtype.is_floating_point:
-        raise ValueError(f"dtype must be a floating one such as torch.bfloat16, got {dtype}")
+    if dtype is not None and str(dtype) not in _DTYPES:
+        raise ValueError(f"dtype must be None or one of {', '.join(_DTYPES)}; got {dtype!r}")
     if isinstance(source, Mapping):  # copied, so that training ours leaves theirs alone
         for name, value in source.items():
             if not isinstance(value, Tensor):
                 raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
-        source = {name: value.detach().clone() for name, value in source.items()}
+        source = {str(name): value.detach().clone() for name, value in source.items()}
     else:
         where, source, found = _read(source)
         cfg = cfg or found
     theirs = renamed(source)
+    dtypes = sorted({str(value.dtype) for value in theirs.values()})
+    if len(dtypes) != 1 or dtypes[0] not in _DTYPES:
+        raise ValueError(
+            f"{where} must hold tensors of one dtype out of {', '.join(_DTYPES)}; found"
+            f" {', '.join(dtypes) or 'none'}"
+        )
     cfg = cfg or _guess_config(theirs, layout)
+    if not cfg.qkv_bias and any(
+        value.any() for name, value in theirs.items() if name.endswith("attn.c_attn.bias")
+    ):
+        cfg = dataclasses.replace(cfg, qkv_bias=True)  # `export` writes zeros where there is none
     state = _ours(theirs, cfg, layout, where)
     if dtype is not None:
         state = {name: value.to(dtype) for name, value in state.items()}
@@ -74,7 +86,7 @@ def load(
 def _read(source: str | Path) -> tuple[Path, dict[str, Tensor], GPTConfig | None]:
     """Return where the weights lie, the mapped tensors and the configuration beside them."""
     path = Path(source)
-    if path.suffix in _PICKLES:
+    if path.suffix in _PICKLES and not path.is_dir():
         raise ValueError(
             f"{path} is a pickle, which can run any code when it is opened; GPT-2 is published as"
             f" {WEIGHTS} too"
@@ -92,7 +104,7 @@ def _read(source: str | Path) -> tuple[Path, dict[str, Tensor], GPTConfig | None
         reason = f"; {pickles[0]} is a pickle, which can run any code" if pickles else ""
         raise FileNotFoundError(f"{path} holds neither {WEIGHTS} nor {INDEX}{reason}")
     files = _json(path / INDEX).get("weight_map")
-    if not isinstance(files, dict) or not files:
+    if not isinstance(files, dict) or not all(isinstance(f, str) for f in files.values()):
         raise ValueError(f"{path / INDEX} names no files: it needs a 'weight_map'")
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(files.values())):
@@ -138,8 +150,6 @@ def _read_config(path: Path) -> GPTConfig | None:
         return None
     about = _json(path)
     try:
-        if isinstance(about.get("gptlib"), dict):  # written by `export`: every switch of ours
-            return GPTConfig.from_dict(about["gptlib"].get("model"))
         return GPTConfig.from_hf(about)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
@@ -154,6 +164,11 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
     about = _json(Path(folder) / CONFIG)
     noted = about.get("gptlib")
     if isinstance(noted, dict) and noted.get("tokenizer"):
+        if not isinstance(noted["tokenizer"], dict):
+            raise ValueError(
+                f"{Path(folder) / CONFIG}: 'tokenizer' must be an object,"
+                f" got {noted['tokenizer']!r:.60}"
+            )
         return tokenizers.from_dict(noted["tokenizer"])
     tokenizer = tokenizers.gpt2_tokenizer()
     if about.get("vocab_size", 0) < tokenizer.n_vocab:
@@ -179,7 +194,12 @@ def _guess_config(theirs: Mapping[str, Tensor], layout: Layout) -> GPTConfig:
     missing = [name for name in ("wte.weight", "wpe.weight") if name not in theirs]
     if missing:
         raise ValueError(f"these are not GPT-2 weights: {', '.join(missing)} missing")
-    (vocab_size, emb_dim), context_length = theirs["wte.weight"].shape, len(theirs["wpe.weight"])
+    wte, wpe = theirs["wte.weight"].shape, theirs["wpe.weight"].shape
+    if len(wte) != 2 or len(wpe) != 2:
+        raise ValueError(
+            f"wte.weight and wpe.weight must be tables, got {tuple(wte)}, {tuple(wpe)}"
+        )
+    (vocab_size, emb_dim), context_length = wte, wpe[0]
     layers = [int(name.split(".")[1]) for name in theirs if re.match(r"h\.\d+\.", name)]
     n_layers = max(layers, default=-1) + 1
     sizes = {(p["emb_dim"], p["n_layers"]): p for n, p in PRESETS.items() if n.startswith("gpt2")}

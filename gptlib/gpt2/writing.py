@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import safetensors.torch
 from torch import Tensor
 
-from gptlib.checkpoint import CONFIG, WEIGHTS, prepare_folder
+from gptlib.checkpoint import prepare_folder, write_pair
 from gptlib.gpt2.names import is_transposed, their_name
 from gptlib.model import GPT
 from gptlib.numpy_gpt.model import parameter_shapes
-from gptlib.tokenizers import Tokenizer
+from gptlib.tokenizers import GPT2Tokenizer, Tokenizer
+
+END_OF_TEXT_ID = GPT2Tokenizer.eot_id
 
 
 def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -> Path:
@@ -23,14 +22,19 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
     `config.json` also keeps our own configuration and tokenizer, so that they come back too.
 
     Raises:
-        ValueError: GPT-2 has no Post-LayerNorm.
+        ValueError: GPT-2 has no Post-LayerNorm; the tokenizer has more tokens than the model.
         OSError: the folder cannot be written.
     """
     cfg = model.cfg
     if not cfg.norm_first:
         raise ValueError("GPT-2 normalises before each part; a Post-LN model cannot be exported")
-    folder = prepare_folder(folder)
-    tensors = dict(_exported(model))
+    if tokenizer is not None and tokenizer.n_vocab > cfg.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {cfg.vocab_size}"
+        )
+    eot_id = END_OF_TEXT_ID if cfg.vocab_size == END_OF_TEXT_ID + 1 else None
+    if tokenizer is not None:
+        eot_id = tokenizer.eot_id
     activation = {"gelu_tanh": "gelu_new", "gelu": "gelu", "relu": "relu"}[cfg.activation]
     about = {
         "model_type": "gpt2",
@@ -44,18 +48,15 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
         "layer_norm_epsilon": 1e-5,
         "tie_word_embeddings": cfg.tie_weights,
         **{f"{where}_pdrop": cfg.drop_rate for where in ("attn", "embd", "resid")},
-        "bos_token_id": cfg.vocab_size - 1,
-        "eos_token_id": cfg.vocab_size - 1,
+        "bos_token_id": eot_id,
+        "eos_token_id": eot_id,
         "gptlib": {
             "model": cfg.to_dict(),
             "tokenizer": None if tokenizer is None else tokenizer.to_dict(),
         },
     }
-    weights, config = folder / f"{WEIGHTS}.new", folder / f"{CONFIG}.new"
-    safetensors.torch.save_file(tensors, weights, metadata={"format": "pt"})
-    config.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    os.replace(weights, folder / WEIGHTS)
-    os.replace(config, folder / CONFIG)
+    folder = prepare_folder(folder)
+    write_pair(folder, dict(_exported(model)), about)
     return folder
 
 
