@@ -31,8 +31,9 @@ def for_decoding(model: GPT, precision: Precision = "float32") -> NumpyGPT:
 
     Args:
         precision: "float32", the same numbers; "bfloat16", half the bytes; "int8", a quarter, with
-            one scale per output. int8 also rounds what the matrices multiply, which is a step
-            function: with and without a cache, near-ties may now and then fall differently.
+            one scale per output. int8 also rounds what the matrices multiply, with one scale per
+            call, so a token's logits depend a little on the other tokens of the call: with and
+            without a cache the draws may differ now and then.
 
     Returns:
         A model with `next_logits`, `new_cache`, `forward` and `loss`, and without gradients unless
@@ -104,22 +105,14 @@ def _pack_int8(weight: Tensor, bias: Tensor | None) -> Any:
     with warnings.catch_warnings():  # torch says that quantized tensors will go, one day
         warnings.simplefilter("ignore", UserWarning)
         quantized = torch.quantize_per_channel(weight, scale.double(), zero, 0, torch.qint8)
-    return torch.ops.quantized.linear_prepack(quantized, None), bias
+    return torch.ops.quantized.linear_prepack(quantized, bias)
 
 
 def _int8_product(rows: Tensor, packed: Any) -> Tensor:
-    # PyTorch's kernel also rounds the activations, with one scale per call. Bringing each row to
-    # -1..1 and adding a row that spans it gives each row a scale of its own: a token then has the
-    # same result alone and in company. To 7 bits, because pairs of 8-bit products overflow the
-    # 16-bit sums of processors without VNNI.
-    weight, bias = packed
-    size = rows.abs().amax(1, keepdim=True).clamp(min=1e-30)  # (N, 1)
-    span = torch.ones(1, rows.shape[1])
-    span[:, ::2] = -1.0
-    out: Tensor = torch.ops.quantized.linear_dynamic(
-        torch.cat([rows / size, span]), weight, reduce_range=True
-    )[:-1].mul_(size)
-    return out if bias is None else out.add_(bias)
+    # PyTorch's kernel also rounds the activations, with one scale per call. To 7 bits, because
+    # pairs of 8-bit products overflow the 16-bit sums of processors without VNNI.
+    out: Tensor = torch.ops.quantized.linear_dynamic(rows, packed, reduce_range=True)
+    return out
 
 
 _PRODUCTS = {
