@@ -36,8 +36,8 @@ class Fields:
             self.require(name)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**40:
             raise ValueError(
-                f"{self.architecture} config: {name} must be a whole number in {least}..2**40,"
-                f" got {value!r:.60}"
+                f"{self.architecture} config: {name} must be a whole number of at least {least}"
+                f" and below 2**40, got {value!r:.60}"
             )
         return value
 
