@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from gptlib import GPT, GPTConfig
+from gptlib import GPT, gpt2
 
 PROMPT = list(range(1000, 1032))  # 32 tokens
 NEW = 64
@@ -47,26 +47,6 @@ def reference_generate(reference: GPT2LMHeadModel) -> list[int]:
     return ids
 
 
-@torch.no_grad()
 def same_weights(reference: GPT2LMHeadModel) -> GPT:
-    """Build our model with the weights of a transformers model, whose Conv1D stores (in, out)."""
-    model = GPT(GPTConfig.preset("gpt2-small")).eval()
-    theirs = reference.state_dict()
-    names = {"tok_emb": "wte", "pos_emb": "wpe", "final_norm": "ln_f"}
-    parts = {
-        "norm1": "ln_1",
-        "norm2": "ln_2",
-        "attn.qkv": "attn.c_attn",
-        "attn.out_proj": "attn.c_proj",
-        "ff.up": "mlp.c_fc",
-        "ff.down": "mlp.c_proj",
-    }
-    for i in range(model.cfg.n_layers):
-        names |= {f"blocks.{i}.{a}": f"h.{i}.{b}" for a, b in parts.items()}
-    for name, value in model.named_parameters():
-        stem, kind = name.rsplit(".", 1)
-        their_kind = "bias" if kind in ("bias", "shift") else "weight"
-        source = theirs[f"transformer.{names[stem]}.{their_kind}"]
-        transposed = kind == "weight" and stem not in ("tok_emb", "pos_emb")
-        value.copy_(source.T if transposed else source)
-    return model
+    """Build our model with a copy of the weights of a transformers model."""
+    return gpt2.load(reference.state_dict())

@@ -131,11 +131,16 @@ def _is_gpt2(path: Path) -> bool:
         return False  # the reader below says what is wrong
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds, or raise ValueError that names the file."""
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: not JSON ({error})") from error
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    about = read_json(path)
     if not isinstance(about, dict) or not {"model", "tokenizer"} <= about.keys():
         raise ValueError(f"{path} is not a gptlib config: it needs 'model' and 'tokenizer'")
     for name in ("model", "tokenizer"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gptlib import tokenizers
-from gptlib.checkpoint import CONFIG, WEIGHTS
+from gptlib.checkpoint import CONFIG, WEIGHTS, read_json
 from gptlib.config import PRESETS, GPTConfig
 from gptlib.gpt2.names import Layout, is_transposed, renamed, their_name
 from gptlib.model import GPT
@@ -180,10 +179,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: not JSON ({error})") from error
+    about = read_json(path)
     if not isinstance(about, dict):
         raise ValueError(f"{path} must hold a JSON object, got {about!r:.60}")
     return about

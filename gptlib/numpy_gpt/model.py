@@ -336,7 +336,7 @@ def _laid_out(name: str, param: Array) -> Array:
     fastest by columns; the token table stays in rows, which the embedding reads.
     """
     tall = param.ndim == 2 and param.shape[0] > param.shape[1] and "_emb" not in name
-    return np.asfortranarray(param) if tall else param
+    return np.asfortranarray(param) if tall else np.ascontiguousarray(param)
 
 
 def _draw(name: str, shape: tuple[int, ...], cfg: GPTConfig, rng: np.random.Generator) -> Array:
