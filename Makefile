@@ -36,6 +36,8 @@ lint: $(READY)  ## Lint, check formatting and types
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	.venv/bin/oxlint --deny-warnings gptlib book
+	.venv/bin/oxfmt --check gptlib/panels book/_ext
 
 clean:  ## Remove the built book and the caches; the environment stays
 	rm -rf _build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

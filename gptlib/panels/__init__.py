@@ -1,0 +1,8 @@
+"""Interactive panels: ordinary widgets in JupyterLab, alive without a kernel in the built book."""
+
+from __future__ import annotations
+
+from gptlib.panels.base import Panel
+from gptlib.panels.layer_norm import LayerNormPanel
+
+__all__ = ["LayerNormPanel", "Panel"]

@@ -1,0 +1,168 @@
+"""The base of all panels: an anywidget that carries, for pages without a kernel, its HTML twin.
+
+A panel is one Python class and one script. The script draws controls and picture and does its own
+arithmetic, so it needs no kernel; the class checks the values and computes the same numbers with
+`gptlib`, for the twin's table and for the tests that compare the two.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+import traitlets
+
+try:
+    import anywidget
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("panels need anywidget; run: pip install 'gptlib[lab]'") from error
+
+FOLDER = Path(__file__).parent
+STYLE = (FOLDER / "panels.css").read_text(encoding="utf-8")
+
+# Scripts are modules for the editor and the linter. In the page and in JupyterLab one panel is one
+# piece of text, because a page opened from disk may not import files.
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export \{[^}]*\};\n", re.MULTILINE)
+
+
+def script_files(name: str) -> list[str]:
+    """Return the scripts that `name` is made of, each after those it imports from."""
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    before = [file for needed in _IMPORT.findall(text) for file in script_files(needed)]
+    return list(dict.fromkeys([*before, name]))
+
+
+def script_text(name: str) -> str:
+    """Return one script without its imports and its list of exports."""
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    return _EXPORT.sub("", _IMPORT.sub("", text))
+
+
+class Number(traitlets.Float[float, Any]):
+    """A finite number in [min, max]; whole numbers are taken as well, True and NaN are not."""
+
+    def validate(self, obj: Any, value: Any) -> float:
+        """Return the value as a float, or raise TraitError."""
+        if not _real(value, self.min, self.max):
+            raise traitlets.TraitError(
+                f"{self.name} must be a number in [{self.min:g}, {self.max:g}], got {value!r}"
+            )
+        return float(value)
+
+
+class Numbers(traitlets.List[float]):
+    """As many finite numbers in [min, max] as the default has."""
+
+    def __init__(self, default: list[float], *, min: float, max: float) -> None:
+        super().__init__(default_value=default)
+        self.size, self.min, self.max = len(default), min, max
+
+    def validate(self, obj: Any, value: Any) -> list[float]:
+        """Return the values as a list of floats, or raise TraitError."""
+        whole = isinstance(value, list | tuple) and len(value) == self.size
+        if not (whole and all(_real(item, self.min, self.max) for item in value)):
+            raise traitlets.TraitError(
+                f"{self.name} must be {self.size} numbers in [{self.min:g}, {self.max:g}],"
+                f" got {value!r}"
+            )
+        return [float(item) for item in value]
+
+
+class Whole(traitlets.Int[int, Any]):
+    """A whole number in [min, max]; 3.0 and True are none."""
+
+    def validate(self, obj: Any, value: Any) -> int:
+        """Return the value, or raise TraitError."""
+        if type(value) is not int or not self.min <= value <= self.max:
+            raise traitlets.TraitError(
+                f"{self.name} must be a whole number in {self.min}..{self.max}, got {value!r}"
+            )
+        return value
+
+
+class Panel(anywidget.AnyWidget):
+    """One interactive panel.
+
+    A subclass gives its script, a title, a height in pixels that its twin keeps free (at 1280 and
+    at 390 pixels), its traits, and `numbers`.
+    """
+
+    script: ClassVar[str]
+    title: ClassVar[str]
+    heights: ClassVar[tuple[int, int]]  # pixels, of a wide page and of a phone
+    needs_weights: ClassVar[bool] = False  # asks for the packaged model
+
+    _css = STYLE
+    initial = traitlets.Dict().tag(sync=True)  # what Reset goes back to
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "script" in vars(cls):  # not in the class that add_traits makes for each instance
+            cls._esm = "\n".join(map(script_text, script_files(cls.script)))
+
+    def __init__(self, **values: Any) -> None:
+        unknown = sorted(set(values) - set(self.state_names()))
+        if unknown:
+            raise TypeError(
+                f"{type(self).__name__} has no {', '.join(unknown)};"
+                f" it has {', '.join(self.state_names())}"
+            )
+        super().__init__(**values)
+        self.initial = self.state()
+
+    @classmethod
+    def state_names(cls) -> list[str]:
+        """Return the names of the values that the reader can change, in the class's order."""
+        panel = next(kind for kind in cls.__mro__ if "script" in vars(kind))
+        own = vars(panel).items()
+        return [name for name, trait in own if isinstance(trait, traitlets.TraitType)]
+
+    def state(self) -> dict[str, Any]:
+        """Return those values, ready for JSON, floats to six digits."""
+        return {name: _rounded(getattr(self, name)) for name in self.state_names()}
+
+    def numbers(self) -> dict[str, float]:
+        """Return what the panel shows for its present values, computed by `gptlib`."""
+        raise NotImplementedError
+
+    def fallback(self) -> str:
+        """Return what stands in the page where scripts do not run: the numbers as a table."""
+        rows = "".join(
+            f'<tr><th scope="row">{html.escape(name)}</th><td>{value:.6g}</td></tr>'
+            for name, value in self.numbers().items()
+        )
+        return f"<table><caption>{html.escape(self.title)}</caption><tbody>{rows}</tbody></table>"
+
+    def twin(self) -> str:
+        """Return the HTML that the built page brings to life: the values, and a fallback inside."""
+        wide, narrow = self.heights
+        state = html.escape(json.dumps(self.state(), ensure_ascii=False, allow_nan=False))
+        return (
+            f'<div class="gptlib-panel mathjax_ignore" data-panel="{Path(self.script).stem}"'
+            f' data-state="{state}" style="--gp-wide:{wide}px;--gp-narrow:{narrow}px">'
+            f"{self.fallback()}</div>"
+        )
+
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, metadata = super()._repr_mimebundle_(**options) or ({}, {})
+        plain = f"{type(self).__name__}: {self.title}"
+        return {**data, "text/html": self.twin(), "text/plain": plain}, metadata
+
+
+def _real(value: Any, low: float, high: float) -> bool:
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    return real and low <= value <= high  # NaN is in no range
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,334 @@
+// What every panel is built from: labelled native controls, a picture, and its numbers as text.
+// Words of readers and models enter the page as text nodes only, never as markup.
+
+// One colour per component, as in gptlib/figures.py.
+const COLOURS = {
+  embed: "#56b4e9",
+  attention: "#0072b2",
+  feedForward: "#e69f00",
+  norm: "#009e73",
+  residual: "#8c8c8c",
+  head: "#cc79a7",
+  broken: "#d55e00",
+};
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+/** Make an HTML element; strings among the children become text. */
+function html(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** Make an SVG element. */
+function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** Write a number with a minus sign that is as wide as a plus. */
+function fixed(value, digits = 2) {
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
+}
+
+/** Write a count with commas between thousands. */
+function count(value) {
+  return value.toLocaleString("en-US");
+}
+
+/** Return about `most` round numbers from `low` to `high`. */
+function ticks(low, high, most = 5) {
+  const rough = (high - low) / most;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((m) => m * power >= rough) * power;
+  const first = Math.ceil(low / step - 1e-9);
+  const last = Math.floor(high / step + 1e-9);
+  return Array.from({ length: last - first + 1 }, (_, i) =>
+    Number(((first + i) * step).toPrecision(12)),
+  );
+}
+
+/**
+ * Draw axes into a picture and return where its data go.
+ *
+ * `x` and `y` are [low, high]; `log` makes y logarithmic. Ticks are numbers or [number, text].
+ */
+function chart(picture, options) {
+  const { width, height } = picture.viewBox.baseVal;
+  const {
+    x,
+    y,
+    xLabel,
+    yLabel,
+    log = false,
+    left = 52,
+    right = 12,
+    top = 10,
+    bottom = 40,
+  } = options;
+  const scale = log ? Math.log10 : (v) => v;
+  const [low, high] = y.map(scale);
+  const X = (v) => left + ((v - x[0]) / (x[1] - x[0])) * (width - left - right);
+  const Y = (v) => height - bottom - ((scale(v) - low) / (high - low)) * (height - bottom - top);
+  const powers = () =>
+    ticks(low, high, 6)
+      .filter(Number.isInteger)
+      .map((p) => [10 ** p, `1e${fixed(p, 0)}`]);
+  const xTicks = options.xTicks ?? ticks(...x, Math.max(2, Math.floor(width / 90)));
+  const yTicks = options.yTicks ?? (log ? powers() : ticks(...y));
+  const pair = (tick) => (Array.isArray(tick) ? tick : [tick, String(tick).replace("-", "−")]);
+  const foot = height - bottom;
+  picture.append(
+    svg("path", { class: "gp-axis", d: `M${left} ${top}V${foot}H${width - right}` }),
+    ...yTicks
+      .map(pair)
+      .flatMap(([v, text]) => [
+        svg("path", { class: "gp-grid", d: `M${left} ${Y(v)}H${width - right}` }),
+        svg("text", { class: "gp-tick", x: left - 6, y: Y(v) + 4, "text-anchor": "end" }, text),
+      ]),
+    ...xTicks
+      .map(pair)
+      .map(([v, text]) =>
+        svg("text", { class: "gp-tick", x: X(v), y: foot + 16, "text-anchor": "middle" }, text),
+      ),
+    svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, xLabel),
+    svg(
+      "text",
+      { transform: `translate(12 ${(top + foot) / 2}) rotate(-90)`, "text-anchor": "middle" },
+      yLabel,
+    ),
+  );
+  const add = (node) => (picture.append(node), node);
+  return {
+    X,
+    Y,
+    line: (points, colour, more = {}) =>
+      add(
+        svg("path", {
+          d: points
+            .map(([px, py], i) => `${i ? "L" : "M"}${X(px).toFixed(1)} ${Y(py).toFixed(1)}`)
+            .join(""),
+          fill: "none",
+          stroke: colour,
+          "stroke-width": 2,
+          ...more,
+        }),
+      ),
+    dot: (px, py, colour, r = 5) => add(svg("circle", { cx: X(px), cy: Y(py), r, fill: colour })),
+    column: (px, value, wide, colour, more = {}) => {
+      const [from, to] = [Y(log ? y[0] : 0), Y(value)];
+      const size = { width: wide, height: Math.max(Math.abs(to - from), 1) };
+      return add(
+        svg("rect", { x: X(px) - wide / 2, y: Math.min(from, to), ...size, fill: colour, ...more }),
+      );
+    },
+    text: (px, py, text, more = {}) => add(svg("text", { x: X(px), y: Y(py), ...more }, text)),
+  };
+}
+
+/** Return rows `label | bar | value` as one list; `share` in [0, 1] is the bar's length. */
+function bars(rows) {
+  return html(
+    "ul",
+    { class: "gp-bars" },
+    ...rows.map(({ label, share, text, colour, off = false, title }) =>
+      html(
+        "li",
+        { class: off ? "gp-off" : "", title },
+        html("span", { class: "gp-bar-label" }, label),
+        html(
+          "span",
+          { class: "gp-bar", "aria-hidden": "true" },
+          html("span", { style: `width:${(100 * share).toFixed(2)}%;background:${colour}` }),
+        ),
+        html("span", { class: "gp-bar-text" }, text),
+      ),
+    ),
+  );
+}
+
+/** Return the body of a table: a caption, a head row, then rows whose first cell is their head. */
+function tableParts(caption, head, rows) {
+  const cell = (text, i) => html(i ? "td" : "th", i ? {} : { scope: "row" }, String(text));
+  return [
+    html("caption", {}, caption),
+    html("thead", {}, html("tr", {}, ...head.map((text) => html("th", { scope: "col" }, text)))),
+    html("tbody", {}, ...rows.map((row) => html("tr", {}, ...row.map(cell)))),
+  ];
+}
+
+/**
+ * One panel on the screen: title and reset, controls, pictures, a sentence, the numbers as a table.
+ *
+ * Controls are bound to traits of `model` by name; `start(draw)` draws now and after each change,
+ * at most once a frame. Return `view.dispose` from `render`, so that nothing is left behind.
+ */
+class PanelView {
+  constructor({ model, el, title }) {
+    this.model = model;
+    this.offs = [];
+    this.pictures = [];
+    this.controls = html("div", { class: "gp-controls" });
+    this.stage = html("div", { class: "gp-stage" });
+    this.readout = html("p", { class: "gp-readout", "aria-live": "polite" });
+    this.table = html("table", {});
+    const reset = html("button", { type: "button", onclick: () => this.reset() }, "Reset");
+    this.root = html(
+      "div",
+      { class: "gp", role: "group", "aria-label": title },
+      html("div", { class: "gp-head" }, html("strong", {}, title), reset),
+      this.controls,
+      this.stage,
+      this.readout,
+      html(
+        "details",
+        { class: "gp-text" },
+        html("summary", {}, "The numbers as a table"),
+        this.table,
+      ),
+    );
+    el.replaceChildren(this.root);
+    this.dispose = () => {
+      this.offs.splice(0).forEach((off) => off());
+      cancelAnimationFrame(this.frame);
+    };
+  }
+
+  /** Follow a trait (or "msg:custom") until the panel goes. */
+  on(event, handler) {
+    this.model.on(event, handler);
+    this.offs.push(() => this.model.off(event, handler));
+  }
+
+  set(name, value) {
+    this.model.set(name, value);
+    this.model.save_changes();
+  }
+
+  reset() {
+    for (const [name, value] of Object.entries(structuredClone(this.model.get("initial"))))
+      this.model.set(name, value);
+    this.model.save_changes();
+  }
+
+  /** Add a group of controls under a heading of its own. */
+  group(legend, ...controls) {
+    const set = html("fieldset", {}, html("legend", {}, legend), ...controls);
+    this.controls.append(set);
+    return set;
+  }
+
+  /** Make a slider; `index` binds one item of a list, `show` writes the value for readers. */
+  range(name, { label, min, max, step = 1, index, show = String }) {
+    const input = html("input", { type: "range", min, max, step });
+    const shown = html("span", { class: "gp-value", "aria-hidden": "true" });
+    const read = () => {
+      const whole = this.model.get(name);
+      return index === undefined ? whole : whole[index];
+    };
+    const update = () => {
+      input.value = read();
+      shown.textContent = show(read());
+      input.setAttribute("aria-valuetext", show(read()));
+    };
+    input.addEventListener("input", () => {
+      const value = Number(input.value);
+      if (index === undefined) this.set(name, value);
+      else this.set(name, this.model.get(name).with(index, value));
+    });
+    return this.#bound(name, update, "gp-range", label, input, shown);
+  }
+
+  /** Make a choice; `options` are [value, text]. */
+  select(name, { label, options }) {
+    const input = html("select", {}, ...options.map(([, text]) => html("option", {}, text)));
+    const values = options.map(([value]) => value);
+    const update = () => (input.selectedIndex = values.indexOf(this.model.get(name)));
+    input.addEventListener("change", () => this.set(name, values[input.selectedIndex]));
+    return this.#bound(name, update, "gp-select", label, input);
+  }
+
+  check(name, { label }) {
+    const input = html("input", { type: "checkbox" });
+    const update = () => (input.checked = this.model.get(name));
+    input.addEventListener("change", () => this.set(name, input.checked));
+    return this.#bound(name, update, "gp-check", label, input);
+  }
+
+  /** Make a text field; several lines with `rows`. Characters beyond `most` cannot be typed. */
+  text(name, { label, rows, most }) {
+    const kind = rows ? { rows } : { type: "text" };
+    const more = { maxlength: most, spellcheck: "false", autocomplete: "off" };
+    const input = html(rows ? "textarea" : "input", { ...kind, ...more });
+    const update = () => {
+      if (input.value !== this.model.get(name)) input.value = this.model.get(name);
+    };
+    input.addEventListener("input", () => this.set(name, input.value));
+    return this.#bound(name, update, "gp-field", label, input);
+  }
+
+  button(label, onclick) {
+    return html("button", { type: "button", onclick }, label);
+  }
+
+  #bound(name, update, kind, label, input, ...more) {
+    this.on(`change:${name}`, update);
+    update();
+    return html("label", { class: `gp-control ${kind}` }, html("span", {}, label), input, ...more);
+  }
+
+  /** Add a picture of fixed height; it is as wide as its place, and `draw` fills it. */
+  picture(label, height) {
+    const node = svg("svg", { role: "img", "aria-label": label, height, width: "100%" });
+    this.stage.append(node);
+    this.pictures.push(node);
+    return node;
+  }
+
+  /** Say in one sentence what the picture shows. */
+  say(text) {
+    if (this.readout.textContent !== text) this.readout.textContent = text;
+  }
+
+  setTable(caption, head, rows) {
+    this.table.replaceChildren(...tableParts(caption, head, rows));
+  }
+
+  /** Draw now and after every change of the state, which `draw` gets, or of the width. */
+  start(draw) {
+    const names = Object.keys(this.model.get("initial"));
+    const now = () => {
+      for (const node of this.pictures) {
+        const width = Math.max(node.clientWidth, 240);
+        node.setAttribute("viewBox", `0 0 ${width} ${node.getAttribute("height")}`);
+        node.replaceChildren();
+      }
+      draw(Object.fromEntries(names.map((name) => [name, this.model.get(name)])));
+    };
+    this.redraw = () => {
+      cancelAnimationFrame(this.frame);
+      this.frame = requestAnimationFrame(now);
+    };
+    names.forEach((name) => this.on(`change:${name}`, this.redraw));
+    let width = this.stage.clientWidth;
+    const watcher = new ResizeObserver(() => {
+      if (this.stage.clientWidth !== width) this.redraw();
+      width = this.stage.clientWidth;
+    });
+    watcher.observe(this.stage);
+    this.offs.push(() => watcher.disconnect());
+    now();
+    return this.dispose;
+  }
+}
+
+export { COLOURS, PanelView, bars, chart, count, fixed, html, svg, ticks };
