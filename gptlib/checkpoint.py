@@ -14,6 +14,7 @@ import torch
 
 import gptlib
 from gptlib import tokenizers
+from gptlib._files import read_object
 from gptlib.config import GPTConfig
 from gptlib.model import GPT
 from gptlib.numpy_gpt.model import parameter_shapes
@@ -131,17 +132,9 @@ def _is_gpt2(path: Path) -> bool:
         return False  # the reader below says what is wrong
 
 
-def read_json(path: Path) -> Any:
-    """Return what a JSON file holds, or raise ValueError that names the file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: not JSON ({error})") from error
-
-
 def _read_config(path: Path) -> dict[str, Any]:
-    about = read_json(path)
-    if not isinstance(about, dict) or not {"model", "tokenizer"} <= about.keys():
+    about = read_object(path)
+    if not {"model", "tokenizer"} <= about.keys():
         raise ValueError(f"{path} is not a gptlib config: it needs 'model' and 'tokenizer'")
     for name in ("model", "tokenizer"):
         if not isinstance(about[name], dict):

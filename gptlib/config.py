@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from gptlib._files import shown
+
 MOST_LAYERS = 10_000  # each block is kept apart, so an absurd number would fill the memory
 
 Activation = Literal["gelu_tanh", "gelu", "relu"]
@@ -122,7 +124,8 @@ class GPTConfig:
         unknown = sorted(set(data) - known)
         if unknown:
             raise ValueError(
-                f"unknown config fields {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+                f"unknown config fields {', '.join(map(shown, unknown))};"
+                f" known: {', '.join(sorted(known))}"
             )
         return cls(**data)
 
@@ -159,15 +162,16 @@ class GPTConfig:
                 raise ValueError(f"{name} must be an integer, got {data[name]!r:.60}")
         inner = data.get("n_inner")
         if inner not in (None, 4 * data["n_embd"]):
-            raise ValueError(f"n_inner must be 4 x n_embd = {4 * data['n_embd']}, got {inner}")
+            expected = 4 * data["n_embd"]
+            raise ValueError(f"n_inner must be 4 x n_embd = {expected}, got {inner!r:.60}")
         for name, ours in _HF_FIXED.items():
             if data.get(name, ours) != ours:
-                raise ValueError(f"{name} must be {ours}, got {data[name]}: another function")
+                raise ValueError(f"{name} must be {ours}, got {data[name]!r:.60}: another function")
         activation = data.get("activation_function", "gelu_new")
         if not isinstance(activation, str) or activation not in _HF_ACTIVATIONS:
             raise ValueError(
                 f"activation_function must be one of {', '.join(_HF_ACTIVATIONS)};"
-                f" got {activation!r}"
+                f" got {activation!r:.60}"
             )
         cfg = cls(
             **{ours: data[theirs] for theirs, ours in names.items()},

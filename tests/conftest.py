@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 import torch
 
+from gptlib import cli
 from gptlib.config import GPTConfig
 
 # The same examples on every machine, and no time limit per example: CI machines are shared.
@@ -50,6 +51,24 @@ def build_book(source: Path, output: Path) -> Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Return the site built from this tree."""
     return build_book(ROOT, tmp_path_factory.mktemp("site"))
+
+
+def run_cli(*args: object) -> int | str | None:
+    """Run the command line in this process and return its exit code."""
+    try:
+        cli.main([str(arg) for arg in args])
+    except SystemExit as stopped:
+        return stopped.code
+    return 0
+
+
+def one_line_error(capsys: pytest.CaptureFixture[str], *parts: str) -> bool:
+    """Assert that standard error is one line of ours that holds all `parts`."""
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1, error
+    assert error.startswith("gptlib: ")
+    assert all(part in error for part in parts), error
+    return True
 
 
 torch.set_num_threads(1)  # the tests' tensors are tiny: a second thread would only be waited for

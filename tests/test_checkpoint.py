@@ -92,7 +92,7 @@ def test_damaged_weights_are_named(folder, damage):
     ("text", "message"),
     [
         ("{", "damaged: not JSON"),
-        ("[]", "not a gptlib config"),
+        ("[]", r"must hold a JSON object, got \[\]"),
         ('{"model": {}}', "needs 'model' and 'tokenizer'"),
         ('{"model": {}, "tokenizer": null}', "'tokenizer' must be an object, got None"),
         ('{"model": [], "tokenizer": {}}', r"'model' must be an object, got \[\]"),

@@ -3,8 +3,10 @@ import subprocess
 import sys
 
 import pytest
+from conftest import one_line_error
+from conftest import run_cli as run
 
-from gptlib import GPT, GPTConfig, _data_packages, checkpoint, cli, corpus, gpt2, tokenizers
+from gptlib import GPT, GPTConfig, _data_packages, checkpoint, corpus, gpt2, tokenizers
 
 SMALL = ["--context-length", "16", "--emb-dim", "16", "--n-heads", "2", "--n-layers", "1"]
 QUICK = ["--steps", "4", "--warmup-steps", "1", "--batch-size", "2", "--eval-windows", "2"]
@@ -17,25 +19,8 @@ def text(tmp_path):
     return str(path)
 
 
-def run(*args):
-    """Run the command line in this process and return its exit code."""
-    try:
-        cli.main(list(map(str, args)))
-    except SystemExit as stopped:
-        return stopped.code
-    return 0
-
-
 def train(out, text, *more):
     return run("train", "--out", out, "--corpus", text, *SMALL, *QUICK, *more)
-
-
-def one_line_error(capsys, *parts):
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1, error
-    assert error.startswith("gptlib: ")
-    assert all(part in error for part in parts), error
-    return True
 
 
 def test_train_then_sample(tmp_path, text, capsys):

@@ -159,7 +159,7 @@ def _deepseek(f: Fields) -> Shape:
     )
     n_dense = min(f.count("first_k_dense_replace", least=0), layers)
     dense = FeedForward(f.count("intermediate_size"), True, mlp_bias)
-    extra = f.data.get("num_nextn_predict_layers")
+    extra = f.count("num_nextn_predict_layers", 0, least=0)
     return Shape(
         architecture=f.architecture,
         vocab_size=f.count("vocab_size"),
@@ -257,11 +257,11 @@ def _gemma3(data: Mapping[str, Any]) -> Shape:
 
 def _unknown(kind: Any, data: Mapping[str, Any]) -> str:
     text = data.get("text_config")
-    if isinstance(text, Mapping) and text.get("model_type") in READERS:
+    if isinstance(text, Mapping) and text.get("model_type") in ARCHITECTURES:
         return (
-            f"architecture {kind!r} is not known; its text part is {text['model_type']!r}, which"
-            " can be read alone: pass its text_config"
+            f"architecture {kind!r:.60} is not known; its text part is {text['model_type']!r},"
+            " which can be read alone: pass its text_config"
         )
     missing = [name for name in (*SIZES, "num_key_value_heads") if name not in data]
     lacks = f"; of the usual fields it lacks {', '.join(missing)}" if missing else ""
-    return f"architecture {kind!r} is not known{lacks}; known: {', '.join(ARCHITECTURES)}"
+    return f"architecture {kind!r:.60} is not known{lacks}; known: {', '.join(ARCHITECTURES)}"

@@ -81,9 +81,13 @@ def _feed_forwards(f: Fields, experts: str, bias: bool, may_bias: bool) -> tuple
         f.count(total),
         f.count("num_experts_per_tok"),
     )
-    step, only = f.count("decoder_sparse_step", 1), f.data.get("mlp_only_layers") or []
-    if not isinstance(only, list):
-        raise ValueError(f"{f.architecture} config: mlp_only_layers must be a list, got {only!r}")
+    step, only = f.count("decoder_sparse_step", 1), f.data.get("mlp_only_layers")
+    only = [] if only is None else only
+    if not isinstance(only, list) or not all(type(i) is int for i in only):
+        raise ValueError(
+            f"{f.architecture} config: mlp_only_layers must be a list of whole numbers,"
+            f" got {only!r:.60}"
+        )
     return tuple(
         dense if i in only or (i + 1) % step else checked(f, sparse) for i in range(layers)
     )
@@ -128,14 +132,14 @@ def windows_of(
     f: Fields, kinds: Any, known: dict[str, bool], field: str, layers: int
 ) -> tuple[int | None, ...]:
     if not isinstance(kinds, list) or len(kinds) != layers:
-        got = len(kinds) if isinstance(kinds, list) else repr(kinds)
+        got = len(kinds) if isinstance(kinds, list) else f"{kinds!r:.60}"
         raise ValueError(
             f"{f.architecture} config: one attention type per layer is needed, {layers}; got {got}"
         )
-    wrong = [kind for kind in kinds if kind not in known]
+    wrong = [kind for kind in kinds if not isinstance(kind, str) or kind not in known]
     if wrong:
         raise ValueError(
-            f"{f.architecture} config: attention type {wrong[0]!r} is not known; known:"
+            f"{f.architecture} config: attention type {wrong[0]!r:.60} is not known; known:"
             f" {', '.join(known)}"
         )
     return tuple(f.count(field) if known[kind] else None for kind in kinds)

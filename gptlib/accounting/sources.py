@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gptlib._files import read_object, shown
 from gptlib.accounting.architectures import from_gpt, from_hf
 from gptlib.accounting.shape import Shape
 from gptlib.config import PRESETS, GPTConfig
@@ -26,11 +26,11 @@ def read_shape(source: GPTConfig | Mapping[str, Any] | str | Path) -> Shape:
     if str(source) in PRESETS and not Path(source).exists():
         return from_gpt(GPTConfig.preset(str(source)))
     path = _find(Path(source))
-    data = _read_json(path)
+    data = read_object(path)
     try:
         return _from_mapping(data)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{shown(path)}: {error}") from error
 
 
 def _from_mapping(data: Mapping[str, Any]) -> Shape:
@@ -48,17 +48,7 @@ def _find(path: Path) -> Path:
     if file.is_file():
         return file
     if path.is_dir():
-        raise FileNotFoundError(f"the folder {path} holds no config.json")
+        raise FileNotFoundError(f"the folder {shown(path)} holds no config.json")
     raise FileNotFoundError(
-        f"{path} is neither a file nor a folder here, nor a preset ({', '.join(PRESETS)})"
+        f"{shown(path)} is neither a file nor a folder here, nor a preset ({', '.join(PRESETS)})"
     )
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON ({error})") from error
-    if not isinstance(data, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {data!r:.60}")
-    return data

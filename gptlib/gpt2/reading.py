@@ -6,14 +6,15 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import safetensors
 import torch
 from torch import Tensor
 
 from gptlib import tokenizers
-from gptlib.checkpoint import CONFIG, WEIGHTS, read_json
+from gptlib._files import read_object
+from gptlib.checkpoint import CONFIG, WEIGHTS
 from gptlib.config import PRESETS, GPTConfig
 from gptlib.gpt2.names import Layout, is_transposed, renamed, their_name
 from gptlib.model import GPT
@@ -102,7 +103,7 @@ def _read(source: str | Path) -> tuple[Path, dict[str, Tensor], GPTConfig | None
         pickles = [p.name for p in sorted(path.iterdir()) if p.suffix in _PICKLES]
         reason = f"; {pickles[0]} is a pickle, which can run any code" if pickles else ""
         raise FileNotFoundError(f"{path} holds neither {WEIGHTS} nor {INDEX}{reason}")
-    files = _json(path / INDEX).get("weight_map")
+    files = read_object(path / INDEX).get("weight_map")
     if not isinstance(files, dict) or not all(isinstance(f, str) for f in files.values()):
         raise ValueError(f"{path / INDEX} names no files: it needs a 'weight_map'")
     tensors: dict[str, Tensor] = {}
@@ -147,7 +148,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 def _read_config(path: Path) -> GPTConfig | None:
     if not path.is_file():
         return None
-    about = _json(path)
+    about = read_object(path)
     try:
         return GPTConfig.from_hf(about)
     except (TypeError, ValueError) as error:
@@ -160,7 +161,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
     Raises:
         ValueError: another vocabulary, and nothing that says how text becomes its ids.
     """
-    about = _json(Path(folder) / CONFIG)
+    about = read_object(Path(folder) / CONFIG)
     noted = about.get("gptlib")
     if isinstance(noted, dict) and noted.get("tokenizer"):
         if not isinstance(noted["tokenizer"], dict):
@@ -176,13 +177,6 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
             f" {tokenizer.n_vocab}; how text becomes its ids is not known"
         )
     return tokenizer
-
-
-def _json(path: Path) -> dict[str, Any]:
-    about = read_json(path)
-    if not isinstance(about, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {about!r:.60}")
-    return about
 
 
 def _guess_config(theirs: Mapping[str, Tensor], layout: Layout) -> GPTConfig:

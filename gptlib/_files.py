@@ -1,0 +1,29 @@
+"""Read JSON objects from files, and name files so that a message stays one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def shown(text: object) -> str:
+    r"""Return text that fits in one line: as it is, or quoted where it holds `\n` or the like."""
+    plain = str(text)
+    return plain if plain.isprintable() else repr(plain)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it holds no JSON, or something else than an object; names the file.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
+        raise ValueError(f"{shown(path)} is damaged: not JSON ({error})") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"{shown(path)} must hold a JSON object, got {data!r:.60}")
+    return data
