@@ -203,7 +203,7 @@ def account(
     contexts = [context or acc.shape.context_length for acc in accounts]
     if compare is not None and not json:
         pair, lengths = (accounts[0], accounts[1]), (contexts[0], contexts[1])
-        print(report.compare(compare, pair, on, lengths, dtype, batch))
+        print(report.compare(compare, pair, on, lengths, dtype, batch, training_tokens))
         return
     found = [
         accounting.assess(

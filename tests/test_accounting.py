@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import one_line_error
+from conftest import run_cli as run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, StaticCache
 from transformers.initialization import no_init_weights
 
-from gptlib import GPT, ByteTokenizer, GPTConfig, KVCache, accounting, checkpoint, cli, gpt2
+from gptlib import GPT, ByteTokenizer, GPTConfig, KVCache, accounting, checkpoint, gpt2
 from gptlib.accounting import account
 
 MODELS = json.loads((Path(__file__).parent / "accounting_models.json").read_text(encoding="utf-8"))
@@ -454,15 +456,64 @@ def test_files_that_are_no_configuration_are_named(tmp_path):
         account(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"gpt3 is neither a file nor a folder.*gpt2-small"):
         account("gpt3")
-    for content in (b"", b"{", b"\xff\xfe", b'{"a":' * 9999):
+    for content in (b"", b"{", b"\xff\xfe", b'{"a":' * 9999, b"9" * 5000):
         (tmp_path / "config.json").write_bytes(content)
-        with pytest.raises(ValueError, match=r"config\.json is not JSON"):
+        with pytest.raises(ValueError, match=r"config\.json is damaged: not JSON"):
             account(tmp_path)
-    (tmp_path / "config.json").write_text("[1]", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"must hold a JSON object, got \[1\]"):
-        account(tmp_path)
+    for content in ("[1]", "3", '"llama"', "null", "true", '[{"model_type": "gpt2"}]'):
+        (tmp_path / "config.json").write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"config\.json must hold a JSON object, got "):
+            account(tmp_path)
     with pytest.raises(TypeError, match="a GPTConfig, a dictionary"):
         account(7)
+
+
+odd_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=4,
+)
+OURS = GPTConfig.preset("mini").to_dict()
+EXPORTED = {"model_type": "gpt2", **GPT2, "gptlib": {"model": OURS}}
+SHAPES = [{"model_type": kind, **fields} for kind, fields in TINY]
+SHAPES += [OURS, {"model": OURS, "tokenizer": {}}, EXPORTED]
+SHAPES += [{"model_type": "gemma3", "text_config": dict(TINY[29][1])}]
+
+
+@settings(max_examples=400)
+@given(config=st.sampled_from(SHAPES), value=odd_values, data=st.data())
+def test_any_value_in_any_field_is_counted_or_named_in_one_line(config, value, data):
+    """A field of any shape, also one inside another, ends in a count or in one clear line."""
+    config = json.loads(json.dumps(config))
+    place = config
+    while isinstance(place, dict):
+        field = data.draw(st.sampled_from(sorted(place)) | st.text(max_size=3))
+        inner = place.get(field)
+        place[field] = value if not isinstance(inner, dict) or data.draw(st.booleans()) else inner
+        place = place[field] if place[field] is inner else None
+    message = ""
+    try:
+        assert account(config).total > 0
+    except (TypeError, ValueError) as error:
+        message = str(error)
+    assert message.isprintable()
+    assert not message or re.search("config|must|not known|not counted|gptlib", message)
+
+
+def test_a_path_with_a_line_end_is_quoted_in_one_line(tmp_path, capsys):
+    folder = tmp_path / "two\nlines"
+    assert run("account", folder) == 2
+    assert one_line_error(capsys, r"two\nlines", "neither a file nor a folder")
+    folder.mkdir()
+    assert run("account", folder) == 2
+    assert one_line_error(capsys, r"two\nlines", "holds no config.json")
+    for content in ("{", "[]", "{}", '{"emb_dim": 8, "un\\nknown": 1}'):
+        (folder / "config.json").write_text(content, encoding="utf-8")
+        assert run("account", folder) == 2
+        assert one_line_error(capsys, r"two\nlines/config.json")
+    (folder / "config.json").write_text(json.dumps(OURS), encoding="utf-8")
+    assert run("account", folder) == 0
+    assert capsys.readouterr().out.split("\n")[0].endswith(r"two\nlines' (gptlib)")
 
 
 def test_wrong_questions_are_refused():
@@ -626,15 +677,6 @@ def test_the_assessment_says_what_is_unusual():
     assert "Unusual" not in said("meta-llama/Meta-Llama-3-8B", context=8)
 
 
-def run(*args):
-    """Run the command line in this process and return its exit code."""
-    try:
-        cli.main(list(map(str, args)))
-    except SystemExit as stopped:
-        return stopped.code
-    return 0
-
-
 @pytest.mark.parametrize("name", [*MODELS, "gpt2-small", "mini"])
 def test_the_table_fits_a_terminal_of_80_columns(name, tmp_path, capsys):
     where = name
@@ -667,6 +709,18 @@ def test_json_holds_the_numbers_of_the_account(tmp_path, capsys):
     assert [f["name"] for f in json.loads(capsys.readouterr().out)] == ["mini", "gpt2-small"]
 
 
+def test_a_comparison_says_how_long_each_was_trained(capsys):
+    assert run("account", "--compare", "gpt2-small", "gpt2-xl", "--training-tokens", "1e10") == 0
+    lines = capsys.readouterr().out.splitlines()
+    (ratio,) = (line.split() for line in lines if "tokens per parameter" in line)
+    assert ratio[-2:] == [f"{1e10 / account(n).total:.1f}" for n in ("gpt2-small", "gpt2-xl")]
+    (flops,) = (line.split() for line in lines if "training FLOPs in all" in line)
+    assert [float(n) for n in flops[-2:]] == [
+        pytest.approx(accounting.training_flops(account(n), 1e10), rel=0.01)
+        for n in ("gpt2-small", "gpt2-xl")
+    ]
+
+
 @pytest.mark.parametrize(
     ("args", "parts"),
     [
@@ -677,14 +731,13 @@ def test_json_holds_the_numbers_of_the_account(tmp_path, capsys):
         (["mini", "--batch", "0"], ["batch must be at least 1, got 0"]),
         (["mini", "--machine", "abacus"], ["unknown machine 'abacus'", "a100"]),
         (["mini", "--training-tokens=-1"], ["training_tokens must be above 0"]),
+        (["mini", "--training-tokens", "nan"], ["above 0 and finite, got nan"]),
+        (["--compare", "mini", "mini", "--training-tokens", "inf"], ["finite, got inf"]),
     ],
 )
 def test_wrong_commands_end_in_one_line(args, parts, capsys):
     assert run("account", *args) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert error.startswith("gptlib: ")
-    assert all(part in error for part in parts), error
+    assert one_line_error(capsys, *parts)
 
 
 def test_the_help_names_every_machine(capsys):
@@ -697,6 +750,4 @@ def test_the_help_names_every_machine(capsys):
 def test_wrong_and_partial_files_end_in_one_line(content, tmp_path, capsys):
     (tmp_path / "config.json").write_text(content, encoding="utf-8")
     assert run("account", tmp_path) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "config.json" in error
+    assert one_line_error(capsys, "config.json")

@@ -17,6 +17,7 @@ from gptlib.accounting.training import (
     TrainingBytes,
     activation_bytes,
     optimizer_bytes,
+    tokens_per_parameter,
     training_bytes,
     training_flops,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "optimizer_bytes",
     "prefill_limit",
     "ridge_batch",
+    "tokens_per_parameter",
     "training_bytes",
     "training_flops",
 ]

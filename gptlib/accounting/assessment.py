@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gptlib.accounting.book import Account
 from gptlib.accounting.machines import Machine, decode_limit, ridge_batch
-from gptlib.accounting.training import CHINCHILLA, training_flops
+from gptlib.accounting.training import CHINCHILLA, tokens_per_parameter, training_flops
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _cache(acc: Account, S: int, dtype: str, batch_size: int) -> Finding:
     full = weights * batch_size / cache
     sentence += f"it equals them at {full:,.1f} such texts."
     rule = "2 x blocks x KV heads x head size x positions x bytes, per text; windows bound it."
-    return Finding(sentence, rule, "Pope et al., 2022, section 3.3; Ainslie et al., 2023")
+    return Finding(sentence, rule, "Pope et al., 2022; Ainslie et al., 2023")
 
 
 def _limits(acc: Account, on: Machine, S: int, dtype: str, batch_size: int) -> Finding:
@@ -172,9 +172,7 @@ def _unusual(acc: Account) -> list[Finding]:
 
 
 def _chinchilla(acc: Account, tokens: float) -> Finding:
-    if not tokens > 0:
-        raise ValueError(f"training_tokens must be above 0, got {tokens}")
-    ratio = tokens / acc.active
+    ratio = tokens_per_parameter(acc, tokens)
     way = "fewer" if ratio < CHINCHILLA else "more"
     sentence = (
         f"{tokens:,.0f} training tokens are {ratio:,.1f} per (active) parameter, {way} than"

@@ -83,8 +83,8 @@ class Account:
     ) -> int:
         """Return the bytes of keys and values after `n_tokens` positions.
 
-        Per block 2 x batch x positions x KV heads x head size (Pope et al., 2022, section 3.3; with
-        grouped heads Ainslie et al., 2023), the key's head and the value's counted apart.
+        Per block 2 x batch x positions x KV heads x head size (Pope et al., 2022; with grouped
+        heads Ainslie et al., 2023), the key's head and the value's counted apart.
 
         Args:
             kind: "needed" keeps at most a window's positions where a block has a window, and

@@ -6,10 +6,17 @@ import dataclasses
 import textwrap
 from typing import Any, get_args
 
+from gptlib._files import shown
 from gptlib.accounting.assessment import Finding
 from gptlib.accounting.book import BITS, Account, CacheKind, component_bytes
 from gptlib.accounting.machines import Machine, decode_limit, prefill_limit
-from gptlib.accounting.training import activation_bytes, optimizer_bytes, training_bytes
+from gptlib.accounting.training import (
+    activation_bytes,
+    optimizer_bytes,
+    tokens_per_parameter,
+    training_bytes,
+    training_flops,
+)
 
 WIDTH = 80
 
@@ -90,7 +97,7 @@ def table(
     findings: list[Finding],
 ) -> str:
     """Return the accounts of one model in lines of at most 80 characters."""
-    lines = [_cut(f"{name} ({acc.shape.architecture})", WIDTH)]
+    lines = [_cut(f"{shown(name)} ({acc.shape.architecture})", WIDTH)]
     lines += [line for note in acc.shape.notes for line in _wrapped(f"note: {note}")]
     rows = [("component", "blocks", "parameters", "share", dtype)]
     for c in acc.components:
@@ -116,16 +123,18 @@ def compare(
     contexts: tuple[int, int],
     dtype: str,
     batch_size: int,
+    training_tokens: float | None = None,
 ) -> str:
     """Return two models side by side in lines of at most 80 characters."""
-    lines = [f"{'':<32}{_cut(names[0], 23):>24}{_cut(names[1], 23):>24}"]
+    left, right = (_cut(shown(name), 23) for name in names)
+    lines = [f"{'':<32}{left:>24}{right:>24}"]
     both = [{c.name: c.parameters for c in acc.components} for acc in accounts]
     for name in dict.fromkeys([*both[0], *both[1]]):
         left, right = (f"{b[name]:,}" if name in b else "-" for b in both)
         lines.append(f"{name:<32.32}{left:>24}{right:>24}")
     lines.append("")
     columns = [
-        facts(acc, on, S, dtype, batch_size, short=True)
+        facts(acc, on, S, dtype, batch_size, short=True) + _trained(acc, training_tokens)
         for acc, S in zip(accounts, contexts, strict=True)
     ]
     for (what, left), (_, right) in zip(*columns, strict=True):
@@ -171,6 +180,16 @@ def facts(
         rows.append((f"{name} on {on.name}, at most", f"{rate}"))
         rows.append(("  limit and FLOPs per byte", f"{limit.bound}, {limit.intensity:,.1f}"))
     return rows
+
+
+def _trained(acc: Account, tokens: float | None) -> list[tuple[str, str]]:
+    """Return what the training tokens come to, where they are known."""
+    if tokens is None:
+        return []
+    return [
+        ("training tokens per parameter", f"{tokens_per_parameter(acc, tokens):,.1f}"),
+        ("training FLOPs in all", f"{training_flops(acc, tokens):.3g}"),
+    ]
 
 
 def _cut(text: str, width: int) -> str:

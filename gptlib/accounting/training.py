@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -73,7 +74,7 @@ def activation_bytes(
     attention's output, and the middle of the feed-forward part: before and after the activation,
     or gate, activated gate, up and their product. With explicit attention also 5 bytes per head and
     pair of positions; a fused kernel recomputes them (Dao et al., 2022). For GPT-2's block with
-    dropout this is T B C (34 + 5 H T / C) bytes, equation 2 of Korthikanti et al., 2022. The logits
+    dropout this is T B C (34 + 5 H T / C) bytes, as in Korthikanti et al., 2022. The logits
     take 4 bytes each, as there. Allocators and copies come on top.
     """
     a, C = acc.shape.attention, acc.shape.emb_dim
@@ -88,6 +89,17 @@ def activation_bytes(
             # scores after softmax, and after dropout; without dropout its mask and copy are absent
             per_token += a.n_heads * T * (5 if dropout else 2)
     return batch_size * T * (per_token + 4 * acc.shape.vocab_size)
+
+
+def tokens_per_parameter(acc: Account, tokens: float) -> float:
+    """Return the training tokens for each (active) parameter; Chinchilla's optimum is about 20.
+
+    Raises:
+        ValueError: `tokens` is not a finite number above 0.
+    """
+    if not 0 < tokens < math.inf:
+        raise ValueError(f"training_tokens must be above 0 and finite, got {tokens}")
+    return tokens / acc.active
 
 
 def training_flops(acc: Account, n_tokens: float, T: int | None = None) -> float:
