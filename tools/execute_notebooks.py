@@ -2,10 +2,14 @@
 
 python tools/execute_notebooks.py                    # every chapter
 python tools/execute_notebooks.py 03_gelu_feed_forward notebooks/04_residual.ipynb
+python tools/execute_notebooks.py --only-panels      # no execution: put edited panel scripts in
 """
 
 import argparse
+import importlib
+import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -21,6 +25,10 @@ METADATA = {
     # The lexer keeps the site build from warning; the Python version is left out on purpose.
     "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
 }
+
+# A panel is stored with its state, so that JupyterLab shows it before the notebook was run.
+VIEW = "application/vnd.jupyter.widget-view+json"
+STATE = "application/vnd.jupyter.widget-state+json"
 
 
 def find(name: str) -> Path:
@@ -62,7 +70,9 @@ def execute(notebook: NotebookNode) -> None:
 
 def normalise(notebook: NotebookNode) -> None:
     """Remove from the notebook what differs between two runs or two editors."""
-    notebook.metadata = nbformat.from_dict(METADATA)
+    settle_widgets(notebook)
+    kept = {key: notebook.metadata[key] for key in ("widgets",) if key in notebook.metadata}
+    notebook.metadata = nbformat.from_dict({**METADATA, **kept})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for position, cell in enumerate(notebook.cells):
         cell.id = f"cell-{position:02d}"
@@ -71,6 +81,36 @@ def normalise(notebook: NotebookNode) -> None:
         )
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
+
+
+def settle_widgets(notebook: NotebookNode) -> None:
+    """Keep the widgets that the notebook shows, under numbers in the order of their display."""
+    state = notebook.metadata.pop("widgets", {}).get(STATE, {"state": {}})
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    found = [output.data[VIEW].model_id for output in outputs if VIEW in output.get("data", {})]
+    for model_id in found:  # grows by the models that a shown one refers to, such as its layout
+        said = json.dumps(state["state"][model_id]["state"])
+        found += [name for name in re.findall(r"IPY_MODEL_(\w+)", said) if name not in found]
+    if not found:
+        return
+    state["state"] = {model_id: state["state"][model_id] for model_id in found}
+    notebook.metadata["widgets"] = {STATE: state}
+    text = nbformat.writes(notebook)
+    for number, model_id in enumerate(found):
+        text = text.replace(model_id, f"{number:032x}")
+    notebook.update(nbformat.reads(text, as_version=4))
+
+
+def refresh_panels(path: Path) -> None:
+    """Give the stored panels of a notebook their present scripts, without running it."""
+    notebook = nbformat.read(path, as_version=4)
+    models = notebook.metadata.get("widgets", {}).get(STATE, {"state": {}})["state"].values()
+    for model in models:
+        if "_anywidget_id" in model.state:
+            module, _, name = model.state._anywidget_id.rpartition(".")
+            panel = getattr(importlib.import_module(module), name)
+            model.state.update(_esm=panel._esm, _css=panel._css)
+    write(notebook, path)
 
 
 def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
@@ -109,16 +149,19 @@ def main() -> int:
     """Execute the notebooks named on the command line, or all of them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="chapters or files; without any, all of them")
-    names = parser.parse_args().names
+    parser.add_argument(
+        "--only-panels", action="store_true", help="run nothing, store the panels' present scripts"
+    )
+    options = parser.parse_args()
     try:
-        paths = [find(name) for name in names] or sorted(NOTEBOOKS.glob("*.ipynb"))
+        paths = [find(name) for name in options.names] or sorted(NOTEBOOKS.glob("*.ipynb"))
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
     for path in paths:
         print(path.name, flush=True)
         try:
-            run(path)
+            (refresh_panels if options.only_panels else run)(path)
         except RuntimeError as error:
             print(f"{path.name}, {error}", file=sys.stderr)
             return 1

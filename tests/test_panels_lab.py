@@ -1,0 +1,195 @@
+"""Panels in a real JupyterLab: alive after Run All, linked to Python in both directions."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+from conftest import ROOT
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Locator, Page, sync_playwright
+
+pytestmark = pytest.mark.browser
+
+QUIET = {"fetchNews": "false", "checkForUpdates": False}
+PLAIN = ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
+
+# Two linked panels in a box, one of them shown a second time below.
+LINKED = [
+    "import ipywidgets\nfrom gptlib.panels import LayerNormPanel\n"
+    "a, b, seen = LayerNormPanel(), LayerNormPanel(), []\n"
+    "ipywidgets.link((a, 'scale'), (b, 'scale'))\n"
+    "a.observe(lambda change: seen.append(change.new), 'scale')\n"
+    "ipywidgets.VBox([a, b])",
+    "a",
+]
+
+
+@dataclass
+class Lab:
+    """A page in JupyterLab with one notebook open."""
+
+    page: Page
+    url: str
+
+    def open(self, name: str) -> None:
+        self.page.goto(f"{self.url}/lab/tree/{name}?reset")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until the kernel has nothing to do."""
+        self.page.wait_for_function(
+            "() => jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+            " === 'idle'",
+            timeout=120_000,
+        )
+
+    def run_all(self) -> None:
+        self.page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.wait()
+
+    def ask(self, expression: str) -> object:
+        """Return the value of a Python expression in the notebook's kernel, by way of JSON."""
+        text = self.page.evaluate(
+            """async (code) => {
+                const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+                const request = kernel.requestExecute({ code, silent: false });
+                let text = "";
+                request.onIOPub = (m) => (text += m.content.text ?? m.content.evalue ?? "");
+                await request.done;
+                return text;
+            }""",
+            f"import json; print(json.dumps({expression}))",
+        )
+        return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Start JupyterLab in an empty home, with two notebooks, and a browser at it."""
+    home, work = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
+    shutil.copy(ROOT / "notebooks" / "02_layer_norm.ipynb", work)
+    cells = [new_code_cell(source) for source in LINKED]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(new_notebook(cells=cells, metadata=kernel), work / "linked.ipynb")
+    settings = home / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(QUIET))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folders = {"HOME": home, "JUPYTERLAB_SETTINGS_DIR": home / "lab" / "user-settings"}
+    folders |= {
+        f"JUPYTER_{name}_DIR": home / name.lower() for name in ("CONFIG", "DATA", "RUNTIME")
+    }
+    options = [
+        "--no-browser",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--IdentityProvider.token=",
+        "--ServerApp.password=",
+        "--expose-app-in-browser",
+        "--allow-root",
+        "--LabApp.extension_manager=readonly",
+    ]
+    log = (home / "log").open("w")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", *options],
+        cwd=work,
+        env=os.environ | {name: str(folder) for name, folder in folders.items()},
+        stdout=log,
+        stderr=log,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(f"{url}/api/status", server, home / "log")
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=chromium, args=["--no-sandbox", *PLAIN]
+            )
+            page = browser.new_page(viewport={"width": 1280, "height": 1000})
+            yield Lab(page, url)
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait(30)
+        log.close()
+
+
+def _wait_for(url: str, server: subprocess.Popen, log: Path) -> None:
+    for _ in range(600):
+        assert server.poll() is None, log.read_text()
+        try:
+            urllib.request.urlopen(url, timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()}")
+
+
+def drag(page: Page, slider: Locator, to: float) -> None:
+    """Move a slider's thumb with the mouse to a share of its length."""
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    assert box is not None
+    value, low, high = (
+        float(slider.evaluate(f"e => e.{name}")) for name in ("value", "min", "max")
+    )
+    start = box["x"] + 8 + (box["width"] - 16) * (value - low) / (high - low)
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(start, middle)
+    page.mouse.down()
+    page.mouse.move(start + 3, middle)
+    page.mouse.move(box["x"] + 8 + (box["width"] - 16) * to, middle, steps=5)
+    page.mouse.up()
+
+
+def test_a_chapter_run_in_jupyterlab_has_one_live_panel_that_python_follows(lab: Lab) -> None:
+    lab.open("02_layer_norm.ipynb")
+    lab.run_all()
+    panel = lab.page.locator(".jp-Notebook .gp")
+    panel.first.wait_for()
+    panel.first.scroll_into_view_if_needed()
+    assert panel.count() == 1
+    assert lab.page.locator(".jp-Notebook .gptlib-panel").count() == 0  # no twin beside it
+    slider = panel.get_by_label("scale γ")
+    drag(lab.page, slider, 0.9)
+    lab.wait()
+    found = (
+        "[w.scale for w in __import__('ipywidgets').widgets.widget._instances.values()"
+        " if hasattr(w, 'neighbours')]"
+    )
+    shown = float(slider.input_value())
+    assert shown > 2
+    assert lab.ask(found) == [shown]
+
+
+def test_panels_link_observe_stand_in_a_box_and_are_shown_twice(lab: Lab) -> None:
+    lab.open("linked.ipynb")
+    lab.run_all()
+    lab.run_all()  # running a cell again must not double anything
+    panels = lab.page.locator(".jp-Notebook .gp")
+    panels.nth(2).wait_for()
+    assert panels.count() == 3
+    sliders = [panels.nth(i).get_by_label("scale γ") for i in range(3)]
+    drag(lab.page, sliders[0], 0.1)
+    lab.wait()
+    value = float(sliders[0].input_value())
+    assert value < -2
+    assert lab.ask("[a.scale, b.scale, seen[-1]]") == [value] * 3
+    assert [float(slider.input_value()) for slider in sliders] == [value] * 3
+    lab.ask("setattr(b, 'scale', 0.5)")
+    lab.page.wait_for_function(
+        "() => [...document.querySelectorAll('.jp-Notebook .gp')].every(p =>"
+        " p.querySelectorAll('input[type=range]')[5].value === '0.5')"
+    )
