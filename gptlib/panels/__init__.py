@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from gptlib.panels.base import Panel
 from gptlib.panels.layer_norm import LayerNormPanel
+from gptlib.panels.ledger import LedgerPanel
 
-__all__ = ["LayerNormPanel", "Panel"]
+__all__ = ["LayerNormPanel", "LedgerPanel", "Panel"]

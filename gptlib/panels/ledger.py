@@ -1,0 +1,68 @@
+"""Chapter 7's panel: where a GPT's parameters and bytes are, by `gptlib.accounting`."""
+
+from __future__ import annotations
+
+import traitlets
+
+from gptlib import accounting
+from gptlib.config import GPTConfig
+from gptlib.panels.base import Panel, Whole
+
+# What the ledger depends on. The number of heads is left out: it cuts the width into pieces and
+# changes no count.
+SIZES = ("vocab_size", "context_length", "emb_dim", "n_layers", "tie_weights", "qkv_bias")
+DTYPES = ("fp32", "bf16", "int8", "int4")
+
+
+class LedgerPanel(Panel):
+    """Slide a machine's sizes; see parameters by component, bytes by type, caches by length.
+
+    Args:
+        vocab_size, context_length, emb_dim, n_layers, tie_weights, qkv_bias: as in `GPTConfig`;
+            the first state is GPT-2 small as released.
+        dtype: "fp32", "bf16", "int8" or "int4", how the weights are stored; the caches are fp32
+            beside fp32 weights and bf16 otherwise.
+        texts: sequences written at once, 1 to 64, each with a cache of its own.
+    """
+
+    script = "ledger.js"
+    title = "The ledger of a GPT"
+    heights = (720, 1050)
+
+    vocab_size = Whole(50257, min=256, max=131_211).tag(sync=True)
+    context_length = Whole(1024, min=128, max=8192).tag(sync=True)
+    emb_dim = Whole(768, min=64, max=4096).tag(sync=True)
+    n_layers = Whole(12, min=1, max=96).tag(sync=True)
+    tie_weights = traitlets.Bool(True).tag(sync=True)
+    qkv_bias = traitlets.Bool(True).tag(sync=True)
+    dtype = traitlets.Enum(DTYPES, "fp32").tag(sync=True)
+    texts = Whole(8, min=1, max=64).tag(sync=True)
+
+    @classmethod
+    def of(cls, cfg: GPTConfig) -> LedgerPanel:
+        """Return the panel set to a model's sizes, such as `GPTConfig.preset("gpt2-xl")`."""
+        return cls(**{name: getattr(cfg, name) for name in SIZES})
+
+    def numbers(self) -> dict[str, float]:
+        """Return parameters by component, bytes by type, bytes of the caches by length."""
+        cfg = GPTConfig(n_heads=1, **{name: getattr(self, name) for name in SIZES})
+        account = accounting.account(cfg)
+        owned = {component.name: component.parameters for component in account.components}
+        kind = "fp32" if self.dtype == "fp32" else "bf16"
+        quarters = {n: n * self.context_length // 4 for n in (1, 2, 3, 4)}
+        cached = account.kv_cache_bytes(1, kind, self.texts)
+        return {
+            "token table": owned["token table"],
+            "position table": owned["position table"],
+            "attention": account.parts["attention"],
+            "feed-forward": account.parts["feed-forward"],
+            "norms": account.parts["norm"],
+            "head": account.parts["head"],
+            "total": account.total,
+            **{f"weights in {dtype}": account.bytes(dtype) for dtype in DTYPES},
+            **{
+                f"caches at {n}/4 of the window": account.kv_cache_bytes(length, kind, self.texts)
+                for n, length in quarters.items()
+            },
+            "length from which caches outweigh weights": account.bytes(self.dtype) // cached + 1,
+        }

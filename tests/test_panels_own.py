@@ -1,0 +1,91 @@
+"""What is special to single panels: the numbers of their scripts against gptlib itself."""
+
+import random
+import runpy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from gptlib import accounting, panels
+from gptlib.config import PRESETS, GPTConfig
+from gptlib.panels import ledger
+
+pytestmark = pytest.mark.browser
+
+Compute = Callable[[type[panels.Panel], list[dict[str, Any]]], list[dict[str, float]]]
+
+IMPORT = """async ([script, states]) => {
+  const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  const { default: panel } = await import(url);
+  return states.map(panel.compute);
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def compute(browser: Browser) -> Compute:
+    """Return the function that gives what a panel's script shows for each of some states."""
+    page = browser.new_page()
+    return lambda kind, states: page.evaluate(IMPORT, [kind._esm, states])
+
+
+@pytest.fixture
+def show(browser: Browser) -> Iterator[Callable[[panels.Panel], Page]]:
+    """Return the function that opens a panel as the book does."""
+    page = browser.new_page()
+    script = runpy.run_path(str(ROOT / "book" / "_ext" / "panels.py"))["page_script"]()
+
+    def show(panel: panels.Panel) -> Page:
+        page.set_content(panel.twin())
+        page.add_script_tag(content=script)
+        page.wait_for_selector("[data-mounted=true]")
+        return page
+
+    yield show
+    page.close()
+
+
+def test_the_ledger_counts_every_preset_and_a_hundred_machines_as_accounting_does(
+    compute: Compute,
+) -> None:
+    rng = random.Random(0)
+    machines = [GPTConfig(), *map(GPTConfig.preset, PRESETS)]
+    for _ in range(100):
+        sizes = [rng.randint(256, 131_211), rng.randint(128, 8192), rng.randint(64, 4096)]
+        switches = {"tie_weights": rng.random() < 0.5, "qkv_bias": rng.random() < 0.5}
+        machines.append(GPTConfig(*sizes, n_heads=1, n_layers=rng.randint(1, 96), **switches))
+    states = [
+        panels.LedgerPanel.of(cfg).state()
+        | {"dtype": rng.choice(ledger.DTYPES), "texts": rng.randint(1, 64)}
+        for cfg in machines
+    ]
+    for cfg, state, shown in zip(
+        machines, states, compute(panels.LedgerPanel, states), strict=True
+    ):
+        account = accounting.account(cfg)
+        assert shown["total"] == account.total
+        assert shown == panels.LedgerPanel(**state).numbers()
+
+
+def test_a_name_in_the_ledger_sets_all_sizes_and_another_size_is_called_custom(
+    show: Callable[[panels.Panel], Page],
+) -> None:
+    page = show(panels.LedgerPanel())
+    choice, readout = page.get_by_label("machine"), page.locator(".gp-readout")
+    named = [*map(GPTConfig.preset, list(PRESETS)[:4]), GPTConfig(), GPTConfig.preset("mini")]
+    assert choice.locator("option").count() == 1 + len(named)
+    for place, cfg in enumerate(named, 1):
+        choice.select_option(index=place)
+        expect(readout).to_contain_text(f"{accounting.account(cfg).total:,} parameters")
+    page.get_by_label("layers").press("ArrowRight")
+    assert choice.evaluate("choice => choice.selectedOptions[0].text") == "custom"
