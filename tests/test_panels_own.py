@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from gptlib import accounting, panels
 from gptlib.config import PRESETS, GPTConfig
-from gptlib.panels import ledger
+from gptlib.panels import depth, ledger
 
 pytestmark = pytest.mark.browser
 
@@ -89,3 +89,24 @@ def test_a_name_in_the_ledger_sets_all_sizes_and_another_size_is_called_custom(
         expect(readout).to_contain_text(f"{accounting.account(cfg).total:,} parameters")
     page.get_by_label("layers").press("ArrowRight")
     assert choice.evaluate("choice => choice.selectedOptions[0].text") == "custom"
+
+
+@pytest.mark.parametrize("activation", depth.ACTIVATIONS)
+@pytest.mark.parametrize("seed", range(0, 10, 3))
+def test_in_the_deepest_net_the_gradient_vanishes_only_without_addition_and_norm(
+    activation: str, seed: int
+) -> None:
+    def first_over_last(**devices: bool) -> float:
+        panel = panels.DepthPanel(depth=24, activation=activation, seed=seed, **devices)
+        return panel.numbers()["first over last"]
+
+    assert first_over_last() < 1e-5
+    assert 0.1 < first_over_last(residual=True) < 10
+    assert 0.1 < first_over_last(residual=True, norm=True) < 10
+    assert first_over_last(norm=True) > 0.1
+
+
+def test_the_page_finds_the_gradients_of_autograd_down_to_the_smallest(compute: Compute) -> None:
+    states = [panels.DepthPanel(depth=24, seed=seed).state() for seed in range(10)]
+    for state, shown in zip(states, compute(panels.DepthPanel, states), strict=True):
+        assert shown == pytest.approx(panels.DepthPanel(**state).numbers(), rel=1e-9, abs=0)
