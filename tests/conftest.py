@@ -5,12 +5,18 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
+from browsing import QuietHandler
+from playwright.sync_api import Browser, sync_playwright
 
 from gptlib import cli
 from gptlib.config import GPTConfig
@@ -99,3 +105,23 @@ def chromium() -> str:
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """Return one Chromium for all tests; two playwrights at a time do not work."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def origins(site: Site) -> Iterator[dict[str, str]]:
+    """Return where the site begins, on disk and over http."""
+    assert (site.html / "index.html").is_file(), site.complaints
+    handler = partial(QuietHandler, directory=str(site.html))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield {"disk": site.html.as_uri(), "http": f"http://127.0.0.1:{server.server_port}"}
+        server.shutdown()

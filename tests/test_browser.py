@@ -1,97 +1,19 @@
 """Every page in Chromium, from disk and over http, with every other host refused."""
 
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from contextlib import ExitStack
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from conftest import Site
-from playwright.sync_api import Browser, ConsoleMessage, Page, Response, Route, sync_playwright
+from browsing import WIDTHS, Visit, broken_rules, visit
+from playwright.sync_api import Browser
 from test_book import toc_pages
 
 pytestmark = pytest.mark.browser
 
 PAGES = [*toc_pages(), "search", "genindex"]
-WIDTHS = (1280, 390)  # a laptop and a phone
-
-# Styles are read from the page itself: axe would fetch them, which browsers refuse from disk.
-AXE = {"resultTypes": ["violations"], "preload": False}
 
 # Thousands of coloured words take axe half a minute; test_book checks every colour of code at once.
 NOT_CODE = {"exclude": [["pre"]]}
-
-# Set when the page's mathematics is on the screen, at once on a page without any.
-MATHS_DONE = "async () => { if (window.MathJax) await MathJax.startup.promise }"
-
-
-@dataclass
-class Visit:
-    """An open page and everything that went wrong in it."""
-
-    page: Page
-    refused: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-
-
-class QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        """Keep requests out of the test report."""
-
-
-@pytest.fixture(scope="module")
-def origins(site: Site) -> Iterator[dict[str, str]]:
-    """Return where the site begins, on disk and over http."""
-    assert (site.html / "index.html").is_file(), site.complaints
-    handler = partial(QuietHandler, directory=str(site.html))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield {"disk": site.html.as_uri(), "http": f"http://127.0.0.1:{server.server_port}"}
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@contextmanager
-def visit(browser: Browser, url: str, own: str) -> Iterator[Visit]:
-    """Open a page whose requests to anything but `own` are refused and noted."""
-    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 900})
-    visited = Visit(context.new_page())
-    page, errors = visited.page, visited.errors
-
-    def route(route: Route) -> None:
-        if route.request.url.startswith((own, "data:", "blob:")):
-            route.continue_()
-        else:
-            visited.refused.append(route.request.url)
-            route.abort()
-
-    def answered(response: Response) -> None:
-        if response.status >= 400:
-            errors.append(f"{response.status}: {response.url}")
-
-    def said(message: ConsoleMessage) -> None:
-        if message.type in {"error", "warning"}:
-            errors.append(message.text)
-
-    context.route("**/*", route)
-    page.on("requestfailed", lambda request: errors.append(f"not loaded: {request.url}"))
-    page.on("response", answered)
-    page.on("console", said)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(url, wait_until="load")
-    yield visited
-    context.close()
 
 
 @pytest.fixture(scope="module", params=PAGES)
@@ -104,7 +26,6 @@ def both(
         for origin in origins.values():
             url = f"{origin}/{request.param}.html"
             visits.append(stack.enter_context(visit(browser, url, origin)))
-            visits[-1].page.evaluate(MATHS_DONE)
         yield visits
 
 
@@ -141,14 +62,7 @@ def test_a_page_breaks_no_accessibility_rule(both: list[Visit]) -> None:
     page = both[0].page
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        page.wait_for_function("s => document.documentElement.dataset.theme === s", arg=scheme)
-        broken = [
-            f"{rule['id']}: {node['target'][0]} {node['failureSummary']}"
-            for rule in Axe().run(page, context=NOT_CODE, options=AXE).response["violations"]
-            if rule["impact"] in {"serious", "critical"}
-            for node in rule["nodes"][:3]
-        ]
+        broken = broken_rules(page, scheme, NOT_CODE, {"serious", "critical"})
         assert broken == [], scheme
 
 

@@ -38,6 +38,8 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
 }
+VIEW = "application/vnd.jupyter.widget-view+json"
+STATE = "application/vnd.jupyter.widget-state+json"
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem, scope="module")
@@ -91,8 +93,8 @@ def test_its_sections_are_those_of_every_chapter_in_the_same_order(notebook: Not
 
 def test_it_is_neither_short_nor_long(notebook: NotebookNode) -> None:
     words = len(re.sub(r"<[^>]+>", " ", markdown(notebook)).split())
-    assert 25 <= len(notebook.cells) <= 45
-    assert 1200 <= words <= 2200
+    assert 25 <= len(notebook.cells) <= 48
+    assert 1200 <= words <= 2300
 
 
 def test_its_code_comes_in_small_pieces(notebook: NotebookNode) -> None:
@@ -111,7 +113,18 @@ def test_it_was_run_from_top_to_bottom_without_an_error(notebook: NotebookNode) 
 
 
 def test_its_metadata_says_python_and_nothing_of_the_machine(notebook: NotebookNode) -> None:
-    assert notebook.metadata == METADATA
+    assert {**notebook.metadata, "widgets": {}} == {**METADATA, "widgets": {}}
+
+
+def test_its_panels_are_stored_with_their_present_scripts(notebook: NotebookNode) -> None:
+    outputs = [output for cell in code(notebook) for output in cell.outputs]
+    shown = [output.data[VIEW].model_id for output in outputs if VIEW in output.get("data", {})]
+    widgets = notebook.metadata.get("widgets", {}).get(STATE, {"state": {}})["state"]
+    for model_id in shown:
+        state = widgets[model_id].state
+        panel = pkgutil.resolve_name(state["_anywidget_id"])
+        assert state["_esm"] == panel._esm, "run: python tools/execute_notebooks.py --only-panels"
+        assert state["_css"] == panel._css
 
 
 def test_its_answers_are_folded(notebook: NotebookNode) -> None:

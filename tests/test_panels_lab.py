@@ -16,12 +16,11 @@ import nbformat
 import pytest
 from conftest import ROOT
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.browser
 
 QUIET = {"fetchNews": "false", "checkForUpdates": False}
-PLAIN = ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
 
 # Two linked panels in a box, one of them shown a second time below.
 LINKED = [
@@ -75,7 +74,7 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Start JupyterLab in an empty home, with two notebooks, and a browser at it."""
     home, work = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
     shutil.copy(ROOT / "notebooks" / "02_layer_norm.ipynb", work)
@@ -113,13 +112,9 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
     url = f"http://127.0.0.1:{port}"
     try:
         _wait_for(f"{url}/api/status", server, home / "log")
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=chromium, args=["--no-sandbox", *PLAIN]
-            )
-            page = browser.new_page(viewport={"width": 1280, "height": 1000})
-            yield Lab(page, url)
-            browser.close()
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        yield Lab(page, url)
+        page.close()
     finally:
         server.terminate()
         server.wait(30)

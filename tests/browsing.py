@@ -1,0 +1,85 @@
+"""What the tests in Chromium share: pages opened with every other host refused."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import SimpleHTTPRequestHandler
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Response, Route
+
+WIDTHS = (1280, 390)  # a laptop and a phone
+
+# Styles are read from the page itself: axe would fetch them, which browsers refuse from disk.
+_AXE = {"resultTypes": ["violations"], "preload": False}
+
+# Set when mathematics and panels are on the screen, at once on a page without any.
+_SETTLED = """async () => {
+    if (window.MathJax) await MathJax.startup.promise;
+    const waiting = () => document.querySelector(".gptlib-panel:not([data-mounted])");
+    while (waiting()) await new Promise((done) => setTimeout(done, 20));
+}"""
+
+
+@dataclass
+class Visit:
+    """An open page and everything that went wrong in it."""
+
+    page: Page
+    refused: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves files without a word in the test report."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep requests out of the test report."""
+
+
+@contextmanager
+def visit(browser: Browser, url: str, own: str) -> Iterator[Visit]:
+    """Open a page whose requests to anything but `own` are refused and noted; wait for it."""
+    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 900})
+    visited = Visit(context.new_page())
+    page, errors = visited.page, visited.errors
+
+    def route(route: Route) -> None:
+        if route.request.url.startswith((own, "data:", "blob:")):
+            route.continue_()
+        else:
+            visited.refused.append(route.request.url)
+            route.abort()
+
+    def answered(response: Response) -> None:
+        if response.status >= 400:
+            errors.append(f"{response.status}: {response.url}")
+
+    def said(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            errors.append(message.text)
+
+    context.route("**/*", route)
+    page.on("requestfailed", lambda request: errors.append(f"not loaded: {request.url}"))
+    page.on("response", answered)
+    page.on("console", said)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(url, wait_until="load")
+    page.evaluate(_SETTLED)
+    yield visited
+    context.close()
+
+
+def broken_rules(
+    page: Page, scheme: str, context: dict[str, Any], impacts: set[str] | None = None
+) -> list[str]:
+    """Return what axe finds wrong in the light or the dark page, of these impacts or of any."""
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.wait_for_function("s => document.documentElement.dataset.theme === s", arg=scheme)
+    return [
+        f"{rule['id']}: {node['target'][0]} {node['failureSummary']}"
+        for rule in Axe().run(page, context=context, options=_AXE).response["violations"]
+        if impacts is None or rule["impact"] in impacts
+        for node in rule["nodes"][:3]
+    ]

@@ -1,0 +1,143 @@
+"""Every panel: its values are checked, its twin is whole, its script agrees with Python."""
+
+import html
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import traitlets
+from playwright.sync_api import Browser, Page
+
+from gptlib import panels
+from gptlib.panels import base
+from gptlib.panels.base import Number, Numbers, Panel, Whole
+
+PANELS = [getattr(panels, name) for name in panels.__all__ if name != "Panel"]
+
+# What must appear on the screen as it was typed, and never as markup.
+WILD = [
+    '"</script><script>x()</script>"',
+    "$x$",
+    'it\'s "so"',
+    "🙂 é 漢",
+    " ",
+    "\n",
+    "&amp;<b>",
+    "",
+]
+
+
+def random_value(trait: Any, rng: np.random.Generator) -> Any:
+    """Draw a value that a trait accepts."""
+    if isinstance(trait, Numbers):
+        return [round(float(v), 3) for v in rng.uniform(trait.min, trait.max, trait.size)]
+    if isinstance(trait, Number):
+        return round(float(rng.uniform(trait.min, trait.max)), 3)
+    if isinstance(trait, Whole):
+        return int(rng.integers(trait.min, trait.max, endpoint=True))
+    if isinstance(trait, traitlets.Bool):
+        return bool(rng.integers(2))
+    if isinstance(trait, traitlets.Enum):
+        return trait.values[rng.integers(len(trait.values))]
+    if isinstance(trait, traitlets.Unicode):
+        return WILD[rng.integers(len(WILD))]
+    raise TypeError(f"no random value for {trait!r}")
+
+
+def random_states(kind: type[Panel], n: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    own = {name: vars(kind)[name] for name in kind.state_names()}
+    return [{name: random_value(trait, rng) for name, trait in own.items()} for _ in range(n)]
+
+
+@pytest.fixture(params=PANELS, ids=lambda kind: kind.__name__)
+def kind(request: pytest.FixtureRequest) -> type[Panel]:
+    return request.param
+
+
+@pytest.fixture
+def blank(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page()
+    yield page
+    page.close()
+
+
+def test_a_value_outside_its_range_is_refused_by_name(kind: type[Panel]) -> None:
+    checked = 0
+    for name in kind.state_names():
+        trait = vars(kind)[name]
+        if isinstance(trait, Number | Whole):
+            wrong: list[Any] = [trait.min - 1, trait.max + 1, math.nan, True, "1", None]
+        elif isinstance(trait, Numbers):
+            wrong = [[], [math.nan] * trait.size, [trait.max + 1] * trait.size, "12345"]
+        elif isinstance(trait, traitlets.Enum):
+            wrong = ["no such choice", None]
+        else:
+            wrong = [3]
+        for value in wrong:
+            checked += 1
+            with pytest.raises(traitlets.TraitError, match=name):
+                kind(**{name: value})
+    assert checked
+    with pytest.raises(TypeError, match=f"{kind.__name__} has no size"):
+        kind(size=3)
+
+
+def test_the_twin_holds_the_state_and_a_fallback(kind: type[Panel]) -> None:
+    panel = kind()
+    bundle, _ = panel._repr_mimebundle_()
+    twin = bundle["text/html"]
+    state = re.search(r'data-state="([^"]*)"', twin)
+    assert state is not None
+    assert json.loads(html.unescape(state[1])) == panel.state()
+    assert re.sub(r"<[^>]+>", " ", panel.fallback()).split()
+    assert "0x" not in bundle["text/plain"]
+    assert len(twin) < 40_000
+
+
+def test_wild_text_cannot_leave_the_twin(kind: type[Panel]) -> None:
+    for state in random_states(kind, 20):
+        twin = kind(**state).twin()
+        assert "<script" not in twin
+        assert "$x$" not in re.sub(r'data-state="[^"]*"', "", twin) or "mathjax_ignore" in twin
+
+
+def test_a_script_asks_for_nothing_and_sets_no_markup(kind: type[Panel]) -> None:
+    source = kind._esm.replace("http://www.w3.org/2000/svg", "")
+    for word in ("http", "fetch(", "XMLHttpRequest", "innerHTML", "insertAdjacentHTML", "eval("):
+        assert word not in source, word
+
+
+def test_a_script_and_its_class_are_small(kind: type[Panel]) -> None:
+    folder = Path(base.__file__).parent
+    assert len((folder / kind.script).read_text("utf-8").splitlines()) <= 260
+    module = kind.__module__.rpartition(".")[2]
+    assert len((folder / f"{module}.py").read_text("utf-8").splitlines()) <= 130
+
+
+@pytest.mark.browser
+def test_the_page_computes_the_numbers_that_python_computes(kind: type[Panel], blank: Page) -> None:
+    states = random_states(kind, 50)
+    found = blank.evaluate(
+        """async ([source, states]) => {
+            const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+            const { default: panel } = await import(url);
+            return states.map((state) => panel.compute(state));
+        }""",
+        [kind._esm, states],
+    )
+    for state, numbers in zip(states, found, strict=True):
+        expected = kind(**state).numbers()
+        assert list(numbers) == list(expected), state
+        np.testing.assert_allclose(
+            list(numbers.values()),
+            list(expected.values()),
+            rtol=1e-6,
+            atol=1e-9,
+            err_msg=str(state),
+        )

@@ -1,0 +1,216 @@
+"""Panels in the built pages: from disk and over http, by mouse and by keyboard, with no kernel."""
+
+from collections.abc import Iterator
+
+import pytest
+from browsing import WIDTHS, Visit, broken_rules, visit
+from conftest import Site
+from playwright.sync_api import Browser, Locator, Page
+from test_book import toc_pages
+
+pytestmark = pytest.mark.browser
+
+# The interactive figures of each page, by the name of their script.
+DECLARED = {
+    "notebooks/02_layer_norm": ["layer_norm"],
+}
+
+# All that a reader can read of a panel: the sentence, the numbers as a table, lists and pictures.
+EQUIVALENT = """panel => [...panel.querySelectorAll(
+    '.gp-readout, .gp-text table, .gp-bars, .gp-spoken')].map(e => e.textContent).join('\\n')"""
+
+
+@pytest.fixture(scope="module", params=DECLARED)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module", params=["disk", "http"])
+def opened(
+    request: pytest.FixtureRequest, name: str, browser: Browser, origins: dict[str, str]
+) -> Iterator[Visit]:
+    origin = origins[request.param]
+    with visit(browser, f"{origin}/{name}.html", origin) as visited:
+        yield visited
+
+
+@pytest.fixture
+def page(name: str, browser: Browser, origins: dict[str, str]) -> Iterator[Page]:
+    """Open a page afresh, from disk."""
+    origin = origins["disk"]
+    with visit(browser, f"{origin}/{name}.html", origin) as visited:
+        yield visited.page
+        assert (visited.refused, visited.errors) == ([], [])
+
+
+def panels_of(page: Page) -> list[Locator]:
+    return page.locator(".gptlib-panel").all()
+
+
+def controls_of(panel: Locator) -> list[Locator]:
+    """Return what a reader can operate, without Reset and what is folded away."""
+    found = panel.locator("input, select, textarea, button:not(.gp-head button)").all()
+    return [control for control in found if control.is_visible() and control.is_enabled()]
+
+
+def said(panel: Locator) -> str:
+    """Return the panel's text equivalent after what is under way has been drawn."""
+    panel.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 30)))")
+    return panel.evaluate(EQUIVALENT)
+
+
+def press(control: Locator) -> None:
+    """Operate a control by keyboard, away from the end it may stand at."""
+    kind = control.evaluate("e => e.type ?? e.tagName")
+    control.focus()
+    if kind == "range":
+        at_end = control.evaluate("e => Number(e.value) >= Number(e.max)")
+        control.press("PageDown" if at_end else "PageUp")
+    elif kind == "select-one":
+        last = control.evaluate("e => e.selectedIndex === e.options.length - 1")
+        control.press("ArrowUp" if last else "ArrowDown")
+    elif kind == "checkbox":
+        control.press("Space")
+    elif kind in {"text", "textarea"}:
+        control.press("End")
+        control.press_sequentially(" so")
+    elif kind == "number":
+        control.press("ArrowUp")
+    else:
+        control.press("Enter")
+
+
+def click(control: Locator) -> None:
+    """Operate a control by mouse: a slider at the far side of its thumb."""
+    kind = control.evaluate("e => e.type ?? e.tagName")
+    if kind == "range":
+        share = control.evaluate("e => (e.value - e.min) / (e.max - e.min)")
+        box = control.bounding_box()
+        assert box is not None
+        at = {"x": box["width"] * (0.2 if share > 0.5 else 0.8), "y": box["height"] / 2}
+        control.click(position=at)
+    elif kind == "select-one":
+        other = control.evaluate("e => e.options.length - 1 - e.selectedIndex")
+        control.select_option(index=other)
+    else:
+        control.click()
+
+
+def reset(panel: Locator) -> None:
+    panel.locator(".gp-head button", has_text="Reset").click()
+
+
+def test_every_panel_of_the_book_is_declared_and_no_other(site: Site) -> None:
+    found = {}
+    for page in toc_pages():
+        text = (site.html / f"{page}.html").read_text(encoding="utf-8")
+        if names := [part.split('"')[0] for part in text.split('data-panel="')[1:]]:
+            found[page] = names
+    assert found == DECLARED
+
+
+def test_every_panel_mounts_without_a_request_or_an_error(opened: Visit, name: str) -> None:
+    opened.page.wait_for_load_state("networkidle")
+    mounted = [panel.get_attribute("data-mounted") for panel in panels_of(opened.page)]
+    assert mounted == ["true"] * len(DECLARED[name])
+    assert (opened.refused, opened.errors) == ([], [])
+
+
+@pytest.mark.parametrize("operate", [press, click], ids=["keyboard", "mouse"])
+def test_each_control_changes_what_the_panel_says(page: Page, operate) -> None:
+    for panel in panels_of(page):
+        for at in range(len(controls_of(panel))):
+            reset(panel)
+            before = said(panel)
+            control = controls_of(panel)[at]
+            what = control.evaluate("e => (e.closest('label') ?? e).textContent")
+            operate(control)
+            if operate is click and control.evaluate("e => e.type") in {"text", "textarea"}:
+                continue  # the mouse only puts the cursor there
+            assert said(panel) != before, what
+
+
+def test_reset_brings_the_first_state_back(page: Page) -> None:
+    for panel in panels_of(page):
+        first = said(panel)
+        for control in controls_of(panel):
+            if control.is_visible() and control.is_enabled():
+                press(control)
+        assert said(panel) != first
+        reset(panel)
+        assert said(panel) == first
+
+
+def test_every_control_has_a_name_and_a_visible_focus(page: Page) -> None:
+    for panel in panels_of(page):
+        for control in controls_of(panel):
+            assert control.evaluate("e => e.labels?.[0]?.textContent || e.textContent").strip()
+            control.focus()
+            page.keyboard.press("Shift")  # a key makes the browser show where it is
+            assert control.evaluate("e => getComputedStyle(e).outlineStyle") != "none"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_jumps_when_a_panel_mounts_or_a_control_moves(
+    name: str, browser: Browser, origins: dict[str, str], width: int
+) -> None:
+    with visit(browser, f"{origins['disk']}/{name}.html", origins["disk"]) as visited:
+        page = visited.page
+        page.set_viewport_size({"width": width, "height": 900})
+        page.add_init_script(
+            "addEventListener('DOMContentLoaded', () => { window.before ="
+            " [...document.querySelectorAll('.gptlib-panel')].map(e => e.offsetHeight) })"
+        )
+        page.reload()
+        page.wait_for_function("() => !document.querySelector('.gptlib-panel:not([data-mounted])')")
+        for panel, before in zip(panels_of(page), page.evaluate("before"), strict=True):
+            height = panel.evaluate("e => e.offsetHeight")
+            assert abs(height - before) <= 24, (before, height)
+            for control in controls_of(panel):
+                if not (control.is_visible() and control.is_enabled()):
+                    continue
+                press(control)
+                said(panel)
+                assert panel.evaluate("e => e.offsetHeight") == height
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_axe_finds_nothing_in_a_panel(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('.gptlib-panel details').forEach(d => d.open = true)")
+    for scheme in ("light", "dark"):
+        assert broken_rules(page, scheme, {"include": [[".gptlib-panel"]]}) == [], scheme
+
+
+def test_a_key_press_is_drawn_within_a_twentieth_of_a_second(page: Page) -> None:
+    for panel in panels_of(page):
+        slider = panel.locator("input[type=range]").first
+        times = slider.evaluate(
+            """async slider => {
+                const times = [];
+                for (let i = 0; i < 20; i++) {
+                    const start = performance.now();
+                    slider.stepUp(i % 2 ? -1 : 1);
+                    slider.dispatchEvent(new Event("input", { bubbles: true }));
+                    await new Promise(requestAnimationFrame);  // drawn in the same frame
+                    times.push(performance.now() - start);
+                }
+                return times;
+            }"""
+        )
+        assert min(times) < 50
+
+
+def test_a_panel_that_cannot_start_says_so_and_shows_its_numbers(
+    browser: Browser, origins: dict[str, str], name: str
+) -> None:
+    with visit(browser, f"{origins['disk']}/{name}.html", origins["disk"]) as visited:
+        page = visited.page
+        page.add_init_script(
+            "addEventListener('DOMContentLoaded', () => document.querySelectorAll('.gptlib-panel')"
+            ".forEach(e => e.dataset.state = '{broken'), true)"
+        )
+        page.reload()
+        page.wait_for_selector(".gptlib-panel[data-mounted=error]")
+        panel = panels_of(page)[0]
+        assert "could not start" in panel.locator("[role=alert]").text_content()
+        assert panel.locator("table").count() >= 1
