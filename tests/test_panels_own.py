@@ -9,9 +9,9 @@ import pytest
 from conftest import ROOT
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from gptlib import accounting, panels
+from gptlib import GPT, KVCache, accounting, generate, panels
 from gptlib.config import PRESETS, GPTConfig
-from gptlib.panels import depth, ledger
+from gptlib.panels import depth, kv_cache, ledger
 
 pytestmark = pytest.mark.browser
 
@@ -110,3 +110,29 @@ def test_the_page_finds_the_gradients_of_autograd_down_to_the_smallest(compute: 
     states = [panels.DepthPanel(depth=24, seed=seed).state() for seed in range(10)]
     for state, shown in zip(states, compute(panels.DepthPanel, states), strict=True):
         assert shown == pytest.approx(panels.DepthPanel(**state).numbers(), rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize(("way", "cached"), kv_cache.WAYS.items())
+def test_the_cache_panel_counts_the_rows_that_gptlib_projects_and_the_bytes_that_it_keeps(
+    way: str, cached: bool
+) -> None:
+    model, rows = GPT(GPTConfig.preset("mini")), []
+    for block in model.blocks:
+        block.attn.qkv.register_forward_hook(lambda _, x, out: rows.append(3 * out.shape[1]))
+    generate(model, [1, 2, 3], 5, use_cache=cached)
+    panel = panels.CachePanel(model="mini", prompt_length=3, new_tokens=5, step=5)
+    assert panel.numbers()[f"{way}: rows so far"] == sum(rows)
+    cache = KVCache(model.cfg, max_len=7, device="meta")
+    assert panel.numbers()[f"{way}: bytes held"] == cached * cache.nbytes
+
+
+def test_the_step_never_passes_the_last_one(show: Callable[[panels.Panel], Page]) -> None:
+    page = show(panels.CachePanel(step=6))
+    step, readout = page.get_by_role("slider", name="step"), page.locator(".gp-readout")
+    page.get_by_role("button", name="Next step").click()
+    expect(readout).to_contain_text("Step 6,")
+    page.get_by_label("new tokens").press("ArrowLeft")
+    expect(readout).to_contain_text("Step 5,")
+    assert step.get_attribute("max") == step.input_value() == "5"
+    page.get_by_role("button", name="Previous step").click()
+    expect(readout).to_contain_text("Step 4,")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gptlib.panels.base import Panel
 from gptlib.panels.depth import DepthPanel
+from gptlib.panels.kv_cache import CachePanel
 from gptlib.panels.layer_norm import LayerNormPanel
 from gptlib.panels.ledger import LedgerPanel
 
-__all__ = ["DepthPanel", "LayerNormPanel", "LedgerPanel", "Panel"]
+__all__ = ["CachePanel", "DepthPanel", "LayerNormPanel", "LedgerPanel", "Panel"]
