@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from gptlib import GPT, KVCache, accounting, generate, panels
 from gptlib.config import PRESETS, GPTConfig
@@ -22,14 +22,6 @@ IMPORT = """async ([script, states]) => {
   const { default: panel } = await import(url);
   return states.map(panel.compute);
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.browser
 # The interactive figures of each page, by the name of their script.
 DECLARED = {
     "notebooks/02_layer_norm": ["layer_norm"],
+    "notebooks/12_kv_cache": ["kv_cache"],
 }
 
 # All that a reader can read of a panel: the sentence, the numbers as a table, lists and pictures.
