@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from gptlib import GPT, KVCache, accounting, generate, panels
 from gptlib.config import PRESETS, GPTConfig
-from gptlib.panels import depth, kv_cache, ledger
+from gptlib.panels import depth, gelu, kv_cache, ledger
 
 pytestmark = pytest.mark.browser
 
@@ -128,3 +128,12 @@ def test_the_step_never_passes_the_last_one(show: Callable[[panels.Panel], Page]
     assert step.get_attribute("max") == step.input_value() == "5"
     page.get_by_role("button", name="Previous step").click()
     expect(readout).to_contain_text("Step 4,")
+
+
+@pytest.mark.parametrize("bias", [-6.0, -4.0, -2.0, -0.66, 0.0, 1.0, 3.0])
+def test_relu_hears_the_inputs_above_zero_and_gelu_those_and_some_below(bias: float) -> None:
+    numbers = panels.GeluPanel(bias=bias).numbers()
+    with_relu, with_gelu = (numbers[f"inputs that learn with {n}"] for n in ("ReLU", "GELU"))
+    assert with_relu == sum(z + bias > 0 for z in gelu.INPUTS)
+    assert with_gelu >= with_relu
+    assert (with_gelu > 0) == (bias > -5)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gptlib.panels.base import Panel
 from gptlib.panels.depth import DepthPanel
+from gptlib.panels.gelu import GeluPanel
 from gptlib.panels.kv_cache import CachePanel
 from gptlib.panels.layer_norm import LayerNormPanel
 from gptlib.panels.ledger import LedgerPanel
 
-__all__ = ["CachePanel", "DepthPanel", "LayerNormPanel", "LedgerPanel", "Panel"]
+__all__ = ["CachePanel", "DepthPanel", "GeluPanel", "LayerNormPanel", "LedgerPanel", "Panel"]
