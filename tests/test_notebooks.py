@@ -1,4 +1,4 @@
-"""The form of every notebook, and that nbval finds its stored outputs again on two kinds of machine.
+"""The form of every notebook, and that nbval finds its outputs again on two kinds of machine.
 
 Once with this machine's threads, and once with one thread, no more than AVX2 and every cell run
 twice in a row.
