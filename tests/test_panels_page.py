@@ -13,6 +13,8 @@ pytestmark = pytest.mark.browser
 # The interactive figures of each page, by the name of their script.
 DECLARED = {
     "notebooks/02_layer_norm": ["layer_norm"],
+    "notebooks/03_gelu_feed_forward": ["gelu"],
+    "notebooks/04_residual": ["depth"],
     "notebooks/12_kv_cache": ["kv_cache"],
 }
 
