@@ -70,7 +70,7 @@ function chart(picture, options) {
     xLabel,
     yLabel,
     log = false,
-    left = 52,
+    left = log ? 64 : 52,
     right = 12,
     top = 10,
     bottom = 40,
@@ -207,6 +207,14 @@ class PanelView {
   on(event, handler) {
     this.model.on(event, handler);
     this.offs.push(() => this.model.off(event, handler));
+  }
+
+  /** Return the packaged model, from the page's own script or from JupyterLab's kernel. */
+  weights() {
+    return new Promise((resolve) => {
+      this.on("msg:custom", (message) => message.weights && resolve(message.weights));
+      this.model.send({ ask: "weights" });
+    });
   }
 
   set(name, value) {
