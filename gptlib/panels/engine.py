@@ -1,0 +1,86 @@
+"""The engine in the page: its script, and the weights of a model packed for it.
+
+`gpt.js` computes what `gptlib.GPT` computes and `sampling.js` what `gptlib.sampling` does, inside a
+browser. A page opened from disk may not read other files, so the weights travel as text.
+"""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gptlib.config import GPTConfig
+from gptlib.numpy_gpt.model import NumpyGPT
+
+if TYPE_CHECKING:
+    from gptlib.model import GPT
+
+Precision = Literal["int8", "float32"]
+
+SCRIPTS = ("gpt.js", "sampling.js")
+
+# What gpt.js computes in one way only.
+FIXED = {"norm_first": True, "activation": "gelu_tanh"}
+
+
+def source() -> str:
+    """Return the engine as the text of one ES module, which imports nothing."""
+    folder = Path(__file__).parent
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+
+
+def pack(model: GPT | NumpyGPT, precision: Precision = "int8") -> dict[str, Any]:
+    """Return a model as JSON-able data for the script's `loadModel`.
+
+    Args:
+        model: with Pre-LayerNorm and the tanh form of GELU; its dropout is left out.
+        precision: "int8" stores each matrix in a quarter of the bytes, rounded to 127 steps up and
+            down with one scale per row; norms and biases stay float32. "float32" rounds nothing.
+
+    Returns:
+        "config": the fields of the model's configuration; "shapes": name -> shape, in the order of
+        storage; "int8" and "float32": base64 of little-endian numbers, row by row. A parameter lies
+        in "float32", but for an int8 matrix: its scales lie there and its numbers in "int8", which
+        is None without any.
+
+    Raises:
+        TypeError: not a model of ours.
+        ValueError: an unknown precision, a switch the script does not know, weights not finite.
+    """
+    if not isinstance(getattr(model, "cfg", None), GPTConfig):
+        raise TypeError(f"model must be a GPT or a NumpyGPT, got {type(model).__name__}")
+    if precision not in get_args(Precision):
+        raise ValueError(f"precision must be one of {get_args(Precision)}, got {precision!r}")
+    for name, known in FIXED.items():
+        if (value := getattr(model.cfg, name)) != known:
+            raise ValueError(f"the page's engine computes only {name}={known!r}, got {value!r}")
+    net = model if isinstance(model, NumpyGPT) else NumpyGPT.from_torch(model)
+    codes, floats = [], []
+    for name, param in net.params.items():
+        if not np.isfinite(param).all():
+            raise ValueError(f"{name} is not finite")
+        if param.ndim == 2 and precision == "int8":
+            code, param = _quantised(param)
+            codes.append(code)
+        floats.append(param)
+    return {
+        "config": model.cfg.to_dict(),
+        "shapes": {name: list(param.shape) for name, param in net.params.items()},
+        "int8": _base64(codes, "i1") if codes else None,
+        "float32": _base64(floats, "<f4"),
+    }
+
+
+def _quantised(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return whole numbers (O, I) in -127..127 and scales (O,) whose product is about `matrix`."""
+    scales = np.abs(matrix).max(axis=1).clip(min=1e-12) / 127  # never 0
+    return np.rint(matrix / scales[:, None]), scales
+
+
+def _base64(arrays: list[NDArray[Any]], dtype: str) -> str:
+    data = b"".join(array.astype(dtype).tobytes() for array in arrays)  # in C order
+    return base64.b64encode(data).decode("ascii")

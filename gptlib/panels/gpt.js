@@ -1,0 +1,257 @@
+// A GPT in plain JavaScript: the function of gptlib/model.py, for one sequence at a time.
+//
+// Shape letters as there: T new positions, S all positions so far, C emb_dim, H heads, D head size,
+// V vocabulary. Arrays are flat, row after row: element (t, c) of a (T, C) array is [t * C + c].
+
+const NORM_EPS = 1e-5; // keeps a constant row from dividing by zero
+
+/** Return the model that gptlib.panels.engine packed; its weights are decoded once for all. */
+function loadModel(packed) {
+  packed.params ??= decodeWeights(packed);
+  return new GPT(packed.config, packed.params);
+}
+
+/** Return one Float32Array per parameter, under the names of the torch model. */
+function decodeWeights({ shapes, int8, float32 }) {
+  const floats = new Float32Array(bytesOf(float32).buffer);
+  const codes = int8 && new Int8Array(bytesOf(int8).buffer);
+  let [nextFloat, nextCode] = [0, 0];
+  const take = (n) => floats.subarray(nextFloat, (nextFloat += n));
+  const decodeRows = (rows, columns) => {
+    const scales = take(rows);
+    const matrix = new Float32Array(rows * columns);
+    for (let i = 0; i < matrix.length; i++) {
+      matrix[i] = codes[nextCode++] * scales[Math.floor(i / columns)];
+    }
+    return matrix;
+  };
+  const decodeOne = ([rows, columns]) =>
+    codes && columns ? decodeRows(rows, columns) : take(rows * (columns ?? 1));
+  return Object.fromEntries(Object.entries(shapes).map(([name, of]) => [name, decodeOne(of)]));
+}
+
+function bytesOf(base64) {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+class GPT {
+  constructor(config, params) {
+    const matrix = (name) => ({ weight: params[`${name}.weight`], bias: params[`${name}.bias`] });
+    const norm = (name) => ({ scale: params[`${name}.scale`], shift: params[`${name}.shift`] });
+    this.config = config;
+    this.tokens = params["tok_emb.weight"]; // (V, C)
+    this.positions = params["pos_emb.weight"]; // (context_length, C)
+    this.blocks = Array.from({ length: config.n_layers }, (_, layer) => ({
+      norm1: norm(`blocks.${layer}.norm1`),
+      qkv: matrix(`blocks.${layer}.attn.qkv`), // (3C, C)
+      out: matrix(`blocks.${layer}.attn.out_proj`), // (C, C)
+      norm2: norm(`blocks.${layer}.norm2`),
+      up: matrix(`blocks.${layer}.ff.up`), // (4C, C)
+      down: matrix(`blocks.${layer}.ff.down`), // (C, 4C)
+    }));
+    this.finalNorm = norm("final_norm");
+    this.head = { weight: params["head.weight"] ?? this.tokens }; // (V, C), tied: the token table
+  }
+
+  /** Return an empty cache, which belongs to the caller; setting its length to 0 empties it. */
+  newCache() {
+    const { n_layers, context_length, emb_dim } = this.config;
+    const room = () => new Float32Array(context_length * emb_dim); // (context_length, C)
+    const layers = Array.from({ length: n_layers }, () => ({ keys: room(), values: room() }));
+    return { length: 0, layers };
+  }
+
+  /**
+   * Score every possible next token at every position: ids (T) -> logits (T, V).
+   *
+   * With a cache, ids follow those it holds; however a text is cut into calls, the logits are the
+   * same to the last bit. `trace`, an object, receives each layer's attention weights (H, T, S) as
+   * "blocks.0.attn.weights". `scale` and `mask` switch off what chapter 5 takes away.
+   */
+  forward(ids, { cache = this.newCache(), trace = null, scale = true, mask = true } = {}) {
+    this.check(ids, cache.length);
+    const C = this.config.emb_dim;
+    const x = new Float32Array(ids.length * C); // the residual stream (T, C)
+    ids.forEach((id, t) => x.set(this.tokens.subarray(id * C, (id + 1) * C), t * C));
+    const start = cache.length * C;
+    addTo(x, this.positions.subarray(start, start + x.length));
+    this.blocks.forEach((block, layer) => {
+      const qkv = linear(layerNorm(x, block.norm1), block.qkv, C); // (T, C) -> (T, 3C)
+      const { heads, weights } = this.attend(qkv, cache.layers[layer], cache.length, scale, mask);
+      if (trace) trace[`blocks.${layer}.attn.weights`] = weights;
+      addTo(x, linear(heads, block.out, C));
+      const wide = gelu(linear(layerNorm(x, block.norm2), block.up, C)); // (T, C) -> (T, 4C)
+      addTo(x, linear(wide, block.down, 4 * C));
+    });
+    cache.length += ids.length;
+    return linear(layerNorm(x, this.finalNorm), this.head, C); // (T, C) -> (T, V)
+  }
+
+  /** Let T new positions read those before them and themselves: qkv (T, 3C) -> heads (T, C). */
+  attend(qkv, { keys, values }, start, scale, mask) {
+    const { emb_dim: C, n_heads: H } = this.config;
+    const D = C / H;
+    const T = qkv.length / (3 * C);
+    const S = start + T;
+    for (let t = 0; t < T; t++) {
+      const at = 3 * t * C;
+      keys.set(qkv.subarray(at + C, at + 2 * C), (start + t) * C);
+      values.set(qkv.subarray(at + 2 * C, at + 3 * C), (start + t) * C);
+    }
+    const weights = new Float32Array(H * T * S); // 0 where a position may not look
+    const heads = new Float32Array(T * C);
+    for (let h = 0; h < H; h++) {
+      for (let t = 0; t < T; t++) {
+        const at = (h * T + t) * S;
+        const row = weights.subarray(at, at + (mask ? start + t + 1 : S));
+        addProduct(row, 0, row.length, keys, h * D, C, 1, qkv, 3 * t * C + h * D, D);
+        softmax(row, scale ? 1 / Math.sqrt(D) : 1);
+        addProduct(heads, t * C + h * D, D, values, h * D, 1, C, row, 0, row.length);
+      }
+    }
+    return { heads, weights };
+  }
+
+  check(ids, start) {
+    const { vocab_size, context_length } = this.config;
+    const end = start + ids.length;
+    if (!ids.length) throw new RangeError("ids is empty; give at least one token id");
+    if (end > context_length) {
+      throw new RangeError(`${end} positions exceed the context length ${context_length}`);
+    }
+    const bad = ids.findIndex((id) => !(Number.isInteger(id) && id >= 0 && id < vocab_size));
+    if (bad < 0) return;
+    throw new RangeError(
+      `token id ${ids[bad]} at position ${bad} is outside the vocabulary 0..${vocab_size - 1}`,
+    );
+  }
+}
+
+/** Multiply rows by a matrix and add a bias: x (T, I) with weight (O, I) -> (T, O). */
+function linear(x, { weight, bias }, nIn) {
+  const T = x.length / nIn;
+  const nOut = weight.length / nIn;
+  const out = new Float32Array(T * nOut);
+  if (bias) for (let t = 0; t < T; t++) out.set(bias, t * nOut);
+  let t = 0;
+  for (; t + 4 <= T; t += 4) addFourRows(out, x, t, weight, nIn, nOut);
+  for (; t < T; t++) addProduct(out, t * nOut, nOut, weight, 0, nIn, 1, x, t * nIn, nIn);
+  return out;
+}
+
+// Nearly all time goes into the next two functions. Eight sums run side by side: they share what
+// they load and need not wait for each other. Each sum by itself runs in order, in both functions,
+// so that no result depends on what is computed beside it.
+
+/**
+ * Add a matrix times a vector to `rows` numbers of out, from `at` on.
+ *
+ * The vector is n numbers of v from i on. The matrix lies in m from j on: `down` apart are its
+ * rows, `along` apart the n numbers of a row.
+ */
+function addProduct(out, at, rows, m, j, down, along, v, i, n) {
+  let row = 0;
+  for (; row + 8 <= rows; row += 8) {
+    const [down2, down3, down4] = [2 * down, 3 * down, 4 * down];
+    const [down5, down6, down7] = [5 * down, 6 * down, 7 * down];
+    let [s0, s1, s2, s3, s4, s5, s6, s7] = [0, 0, 0, 0, 0, 0, 0, 0];
+    for (let k = i, p = j + row * down; k < i + n; k++, p += along) {
+      const factor = v[k];
+      s0 += factor * m[p];
+      s1 += factor * m[p + down];
+      s2 += factor * m[p + down2];
+      s3 += factor * m[p + down3];
+      s4 += factor * m[p + down4];
+      s5 += factor * m[p + down5];
+      s6 += factor * m[p + down6];
+      s7 += factor * m[p + down7];
+    }
+    out[at + row] += s0;
+    out[at + row + 1] += s1;
+    out[at + row + 2] += s2;
+    out[at + row + 3] += s3;
+    out[at + row + 4] += s4;
+    out[at + row + 5] += s5;
+    out[at + row + 6] += s6;
+    out[at + row + 7] += s7;
+  }
+  for (; row < rows; row++) {
+    let sum = 0;
+    for (let k = i, p = j + row * down; k < i + n; k++, p += along) sum += v[k] * m[p];
+    out[at + row] += sum;
+  }
+}
+
+/** Add four rows of x (T, I), from row t on, times weight (O, I) to those rows of out (T, O). */
+function addFourRows(out, x, t, weight, nIn, nOut) {
+  const [x0, x1, x2, x3] = [t * nIn, (t + 1) * nIn, (t + 2) * nIn, (t + 3) * nIn];
+  for (let o = 0; o < nOut; o += 2) {
+    const p = o * nIn;
+    const q = Math.min(o + 1, nOut - 1) * nIn; // an odd number of outputs ends with one alone
+    let [a0, a1, a2, a3, b0, b1, b2, b3] = [0, 0, 0, 0, 0, 0, 0, 0];
+    for (let i = 0; i < nIn; i++) {
+      const a = weight[p + i];
+      const b = weight[q + i];
+      a0 += a * x[x0 + i];
+      a1 += a * x[x1 + i];
+      a2 += a * x[x2 + i];
+      a3 += a * x[x3 + i];
+      b0 += b * x[x0 + i];
+      b1 += b * x[x1 + i];
+      b2 += b * x[x2 + i];
+      b3 += b * x[x3 + i];
+    }
+    const at = t * nOut + o;
+    out[at] += a0;
+    out[at + nOut] += a1;
+    out[at + 2 * nOut] += a2;
+    out[at + 3 * nOut] += a3;
+    if (q === p) return;
+    out[at + 1] += b0;
+    out[at + nOut + 1] += b1;
+    out[at + 2 * nOut + 1] += b2;
+    out[at + 3 * nOut + 1] += b3;
+  }
+}
+
+function addTo(x, y) {
+  for (let i = 0; i < x.length; i++) x[i] += y[i];
+}
+
+/** Give each row of x (T, C) mean 0 and variance 1, then scale and shift it. */
+function layerNorm(x, { scale, shift }) {
+  const C = scale.length;
+  const out = new Float32Array(x.length);
+  for (let at = 0; at < x.length; at += C) {
+    let mean = 0;
+    let variance = 0;
+    for (let c = 0; c < C; c++) mean += x[at + c] / C;
+    for (let c = 0; c < C; c++) variance += (x[at + c] - mean) ** 2 / C;
+    const factor = 1 / Math.sqrt(variance + NORM_EPS);
+    for (let c = 0; c < C; c++) out[at + c] = (x[at + c] - mean) * factor * scale[c] + shift[c];
+  }
+  return out;
+}
+
+/** Bend x in place: 0.5 x (1 + tanh u), written as its equal x / (1 + exp(-2u)), which is faster. */
+function gelu(x) {
+  const factor = -2 * Math.sqrt(2 / Math.PI);
+  for (let i = 0; i < x.length; i++) {
+    x[i] /= 1 + Math.exp(factor * x[i] * (1 + 0.044715 * x[i] * x[i]));
+  }
+  return x;
+}
+
+/** Turn scores, times a factor, into weights that add up to 1, in place. */
+function softmax(row, factor) {
+  let best = -Infinity;
+  let sum = 0;
+  for (let i = 0; i < row.length; i++) best = Math.max(best, row[i]);
+  for (let i = 0; i < row.length; i++) sum += row[i] = Math.exp((row[i] - best) * factor);
+  for (let i = 0; i < row.length; i++) row[i] /= sum;
+}
+
+export { GPT, decodeWeights, loadModel };
