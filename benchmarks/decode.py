@@ -85,7 +85,7 @@ def loss_by_precision() -> None:
     cfg = GPTConfig.preset("mini", context_length=64)
     tokens = corpus.encode_corpus(corpus.shakespeare(), ByteTokenizer())
     torch.manual_seed(0)
-    config = TrainConfig(steps=300, learning_rate=3e-3, warmup_steps=50)
+    config = TrainConfig.plain(steps=300, learning_rate=3e-3, warmup_steps=50)
     trainer = Trainer(GPT(cfg), *corpus.split(tokens, context_length=64), config)
     trainer.run(progress=False)
     exact = trainer.evaluations[-1].loss

@@ -18,7 +18,7 @@ def training() -> None:
     cfg = GPTConfig.preset("mini", context_length=64)
     tokens = np.random.default_rng(0).integers(256, size=100_000)
     torch.manual_seed(0)
-    trainer = Trainer(GPT(cfg), tokens, tokens, TrainConfig(batch_size=12))
+    trainer = Trainer(GPT(cfg), tokens, tokens, TrainConfig.plain(batch_size=12))
     net = NumpyGPT.from_torch(trainer.model)
     optimizer = AdamW(net.params)
     rng = np.random.default_rng(0)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,14 @@ import safetensors.torch
 import torch
 
 import gptlib
-from gptlib import tokenizers
+from gptlib import parallel, tokenizers
 from gptlib._files import read_object
 from gptlib.config import GPTConfig
 from gptlib.model import GPT
 from gptlib.numpy_gpt.model import parameter_shapes
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+ASIDE, STEP = ".writing-", "step-"  # prefixes of folders: half-written, and one checkpoint of a run
 
 
 def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> None:
@@ -29,32 +33,52 @@ def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> Non
 
     Raises:
         ValueError: the tokenizer has more tokens than the model.
-        OSError: the folder cannot be made or written.
+        OSError: the folder cannot be made or written, or the disk is full.
     """
     if tokenizer.n_vocab > model.cfg.vocab_size:
         raise ValueError(
             f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {model.cfg.vocab_size}"
         )
-    folder = prepare_folder(folder)
-    state = model.state_dict()
-    if model.cfg.tie_weights:
-        del state["head.weight"]  # the same tensor as tok_emb.weight
-    about = {
+    write_pair(prepare_folder(folder), weights_of(model), describe(model.cfg, tokenizer))
+
+
+def weights_of(model: GPT) -> dict[str, torch.Tensor]:
+    """Return the model's weights by name, gathered where FSDP has sharded them, a tied one once."""
+    return {
+        name: parallel.whole(param.detach()).contiguous()
+        for name, param in model.named_parameters()
+    }
+
+
+def describe(cfg: GPTConfig, tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
+    """Return what `config.json` says."""
+    return {
         "gptlib": gptlib.__version__,
-        "model": model.cfg.to_dict(),
+        "model": cfg.to_dict(),
         "tokenizer": tokenizer.to_dict(),
     }
-    write_pair(folder, {k: v.contiguous() for k, v in state.items()}, about)
 
 
 def write_pair(folder: Path, tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
     """Write weights and configuration under names nobody else uses, then rename both."""
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder) as aside:
-        weights, config = Path(aside, WEIGHTS), Path(aside, CONFIG)
-        safetensors.torch.save_file(tensors, weights, metadata={"format": "pt"})
-        config.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-        os.replace(weights, folder / WEIGHTS)
-        os.replace(config, folder / CONFIG)
+    with tempfile.TemporaryDirectory(prefix=ASIDE, dir=folder) as aside:
+        fill(Path(aside), tensors, about)
+        for name in (WEIGHTS, CONFIG):
+            os.replace(Path(aside, name), folder / name)
+
+
+def fill(folder: Path, tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
+    """Write both files in place, into a folder that nobody reads yet."""
+    write_tensors(folder / WEIGHTS, tensors)
+    (folder / CONFIG).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """Write a safetensors file; raise OSError where the disk is full."""
+    try:
+        safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+    except safetensors.SafetensorError as error:
+        raise OSError(f"cannot write {path}: {error}") from error
 
 
 def prepare_folder(folder: str | Path) -> Path:
@@ -78,11 +102,15 @@ def prepare_folder(folder: str | Path) -> Path:
 def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
     """Read back what `save` wrote, or any GPT-2 in Hugging Face layout, in evaluation mode.
 
+    From the folder of a training run, the checkpoint with the best validation loss.
+
     Raises:
         FileNotFoundError: the folder or one of its files is missing.
         ValueError: a file is damaged, or names and shapes do not fit the configuration.
     """
     folder = Path(folder)
+    if not (folder / CONFIG).exists():
+        folder = best(folder) or folder
     if _is_gpt2(folder / CONFIG):
         from gptlib import gpt2  # here, because it builds on this module
 
@@ -123,6 +151,70 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
             f"{folder / WEIGHTS} does not fit {CONFIG}: {len(wrong)} tensors, {listed}"
         )
     return GPT.from_state(cfg, state).eval(), tokenizer
+
+
+def packaged() -> tuple[GPT, tokenizers.Tokenizer]:
+    """Return the mini model that comes with the package, trained on Shakespeare, and its bytes."""
+    model, tokenizer = load(Path(__file__).with_name("weights"))
+    return model.float(), tokenizer
+
+
+def step_folder(run: Path, step: int) -> Path:
+    """Return where the checkpoint after `step` steps of a run lies."""
+    return run / f"{STEP}{step:08d}"
+
+
+def steps(run: str | Path) -> list[Path]:
+    """Return the checkpoints of a run, oldest first."""
+    return sorted(path for path in Path(run).glob(f"{STEP}[0-9]*") if path.is_dir())
+
+
+def newest(run: str | Path) -> Path | None:
+    """Return the run's newest checkpoint, if it has one."""
+    return next(reversed(steps(run)), None)
+
+
+def best(run: str | Path) -> Path | None:
+    """Return the run's checkpoint with the lowest validation loss, else the newest."""
+    return min(reversed(steps(run)), key=_validation_loss, default=None)
+
+
+def _validation_loss(folder: Path) -> float:
+    loss = read_object(folder / "training.json").get("validation_loss")
+    return float("inf") if loss is None else float(loss)
+
+
+@contextmanager
+def written_aside(folder: Path) -> Iterator[Path]:
+    """Give a new folder to fill; when it is full, rename it to `folder` in one step.
+
+    After a crash or an error `folder` is not there or complete; where it was there before, it is
+    moved away just before the renaming.
+    """
+    prepare_folder(folder.parent)
+    with tempfile.TemporaryDirectory(prefix=ASIDE, dir=folder.parent) as aside:
+        fresh, old = Path(aside, "new"), Path(aside, "old")
+        fresh.mkdir()
+        yield fresh
+        if folder.exists():
+            os.rename(folder, old)
+        os.rename(fresh, folder)
+
+
+def clear_leftovers(run: str | Path) -> None:
+    """Remove what a killed process had not finished writing."""
+    for path in Path(run).glob(f"{ASIDE}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def prune(run: Path, keep: int) -> None:
+    """Remove all checkpoints but the newest `keep` and the best."""
+    kept = [*steps(run)[-keep:], best(run)]
+    for folder in steps(run):
+        if folder not in kept:
+            doomed = run / f"{ASIDE}{folder.name}"  # half removed, it must not look like one
+            os.rename(folder, doomed)
+            shutil.rmtree(doomed)
 
 
 def _is_gpt2(path: Path) -> bool:

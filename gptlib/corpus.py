@@ -104,8 +104,14 @@ def random_windows(
     N tokens hold N - T windows with their targets, starting at 0 to N - T - 1. Each start is
     equally likely, with replacement.
     """
-    n_starts = _count_starts(tokens, batch_size, context_length)
-    return _windows(tokens, rng.integers(n_starts, size=batch_size), context_length)
+    return windows(tokens, random_starts(tokens, batch_size, context_length, rng), context_length)
+
+
+def random_starts(
+    tokens: Tokens, batch_size: int, context_length: int, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Draw the (B,) places where the windows of `random_windows` start."""
+    return rng.integers(_count_starts(tokens, batch_size, context_length), size=batch_size)
 
 
 def fixed_windows(tokens: Tokens, n_windows: int, context_length: int) -> Windows:
@@ -115,7 +121,38 @@ def fixed_windows(tokens: Tokens, n_windows: int, context_length: int) -> Window
     """
     n_starts = _count_starts(tokens, n_windows, context_length)
     starts = np.arange(n_windows) * (n_starts - 1) // max(n_windows - 1, 1)
-    return _windows(tokens, starts, context_length)
+    return windows(tokens, starts, context_length)
+
+
+def windows(tokens: Tokens, starts: npt.NDArray[np.integer], context_length: int) -> Windows:
+    """Return the windows that start at `starts` (B,), shaped as in `random_windows`."""
+    at = starts[:, None] + np.arange(context_length)  # (B, 1) + (T,) -> (B, T)
+    return tokens[at].astype(np.int64), tokens[at + 1].astype(np.int64)
+
+
+def check(what: str, tokens: Tokens, context_length: int, vocab_size: int) -> None:
+    """Raise ValueError where `what` text cannot train or validate a model of these sizes.
+
+    Ids of a memory-mapped text are not read for this; its vocabulary is known.
+    """
+    if len(tokens) < context_length + 1:
+        raise ValueError(
+            f"the {what} text has {len(tokens)} tokens, a context of {context_length}"
+            f" needs at least {context_length + 1}; use more text or a shorter context"
+        )
+    low, high = (int(tokens.min()), int(tokens.max()))
+    if high >= vocab_size or low < 0:
+        raise ValueError(
+            f"the {what} text holds ids {low}..{high}, the model's"
+            f" vocabulary is 0..{vocab_size - 1}"
+        )
+
+
+def fingerprint(tokens: Tokens) -> str:
+    """Return a short text that tells token arrays apart, from their length and 65,536 places."""
+    places = np.linspace(0, len(tokens) - 1, min(len(tokens), 65_536)).astype(np.int64)
+    sample = tokens[places].astype("<i8").tobytes() if len(tokens) else b""
+    return f"{len(tokens)} tokens {_data_packages.sha256(sample)[:16]}"
 
 
 def unigram_entropy(tokens: Tokens) -> float:
@@ -146,8 +183,3 @@ def _count_starts(tokens: Tokens, n_windows: int, context_length: int) -> int:
             f"needs at least context_length + 1 = {context_length + 1} tokens"
         )
     return len(tokens) - context_length
-
-
-def _windows(tokens: Tokens, starts: npt.NDArray[np.integer], context_length: int) -> Windows:
-    at = starts[:, None] + np.arange(context_length)  # (B, 1) + (T,) -> (B, T)
-    return tokens[at].astype(np.int64), tokens[at + 1].astype(np.int64)

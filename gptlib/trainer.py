@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from tqdm import tqdm
 
-from gptlib import corpus
-from gptlib.model import GPT, evaluating
-from gptlib.train_config import TrainConfig, learning_rate
+from gptlib import checkpoint, corpus, parallel, run_state
+from gptlib.model import GPT, IGNORE, evaluating
+from gptlib.muon import Muon
+from gptlib.tokenizers import Tokenizer
+from gptlib.train_config import TrainConfig
 
-Tokens = NDArray[np.integer[Any]]
+Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, (B, T) each
 
 
 @dataclass(frozen=True)
@@ -25,8 +34,8 @@ class StepRecord:
 
     step: int  # 0 is the first
     tokens: int  # trained on so far, this step included
-    loss: float  # nats per token on the step's batch, before its update
-    learning_rate: float
+    loss: float  # nats per counted token on the step's batch, before its update
+    learning_rate: float  # AdamW's
     grad_norm: float  # of all gradients together, before clipping
     clipped: bool
     seconds: float
@@ -40,98 +49,125 @@ class EvalRecord:
     loss: float  # nats per token on the fixed windows
 
 
-def parameter_groups(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Split the parameters in two: matrices and tables decay, biases and norms do not.
+def make_optimizers(model: GPT, config: TrainConfig) -> list[torch.optim.Optimizer]:
+    """Return AdamW, and Muon beside it for the matrices of the blocks where the recipe says so.
 
-    Each parameter is in exactly one group; a tied one counts once.
+    Each parameter is in exactly one group of one optimizer, a tied one once. Matrices and tables
+    decay, biases and norms do not.
     """
-    params = list(model.parameters())
-    return [
-        {"params": [p for p in params if p.dim() >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in params if p.dim() < 2], "weight_decay": 0.0},
-    ]
-
-
-class Trainer:
-    """Train `model` in place with AdamW, warm-up and cosine decay.
-
-    Everything that outlives a step belongs to this object: the optimizer, the generator of the
-    training windows and the history. Dropout draws from torch's global generator.
-
-    Args:
-        model: the GPT to train, on the device it is on.
-        train_tokens, val_tokens: (N,) integer arrays, each longer than the context.
-        config: the run's numbers.
-
-    Raises:
-        ValueError: an array is too short, or holds an id outside the vocabulary.
-    """
-
-    def __init__(
-        self, model: GPT, train_tokens: Tokens, val_tokens: Tokens, config: TrainConfig
-    ) -> None:
-        vocab_size, context_length = model.cfg.vocab_size, model.cfg.context_length
-        for name, tokens in (("training", train_tokens), ("validation", val_tokens)):
-            if len(tokens) < context_length + 1:
-                raise ValueError(
-                    f"the {name} text has {len(tokens)} tokens, a context of {context_length}"
-                    f" needs at least {context_length + 1}; use more text or a shorter context"
-                )
-            if tokens.max() >= vocab_size or tokens.min() < 0:
-                raise ValueError(
-                    f"the {name} text holds ids {tokens.min()}..{tokens.max()}, the model's"
-                    f" vocabulary is 0..{vocab_size - 1}"
-                )
-        self.model, self.config = model, config
-        self.train_tokens = train_tokens
-        self.val_windows = corpus.fixed_windows(val_tokens, config.eval_windows, context_length)
-        self.optimizer = torch.optim.AdamW(
-            parameter_groups(model, config.weight_decay),
+    matrices: dict[int, list[torch.nn.Parameter]] = {1: [], 3: []}  # by matrices stored in one
+    rest: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}  # by whether they decay
+    for name, param in model.named_parameters():
+        if config.optimizer == "muon" and name.startswith("blocks.") and param.dim() == 2:
+            matrices[3 if name.endswith("qkv.weight") else 1].append(param)
+        else:
+            rest[param.dim() >= 2].append(param)
+    optimizers: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(
+            [
+                {"params": params, "weight_decay": config.weight_decay if decays else 0.0}
+                for decays, params in rest.items()
+            ],
             lr=config.learning_rate,
             betas=(config.beta1, config.beta2),
             fused=True,
         )
+    ]
+    if config.optimizer == "muon":
+        optimizers.append(
+            Muon(
+                [{"params": params, "parts": parts} for parts, params in matrices.items()],
+                lr=config.muon_learning_rate,
+                momentum=config.momentum,
+                weight_decay=config.weight_decay,
+            )
+        )
+    return optimizers
+
+
+class Trainer:
+    """Train `model` in place, on the device it is on.
+
+    Everything that outlives a step belongs to this object: the optimizers, the generator of the
+    training windows and the history. Dropout draws from torch's global generator. Under torchrun
+    all processes build the same trainer; each takes its share of every batch.
+
+    Args:
+        model: the GPT to train.
+        train_tokens, val_tokens: (N,) integer arrays or `shards`, each longer than the context.
+        config: the run's numbers.
+        tokenizer: saved with the model; needed only by `save` and `run(out=...)`.
+
+    Raises:
+        ValueError: an array is too short or holds an id outside the vocabulary, or the batch
+            cannot be shared equally by the processes.
+    """
+
+    def __init__(
+        self,
+        model: GPT,
+        train_tokens: corpus.Tokens,
+        val_tokens: corpus.Tokens,
+        config: TrainConfig,
+        tokenizer: Tokenizer | None = None,
+    ) -> None:
+        for what, tokens in (("training", train_tokens), ("validation", val_tokens)):
+            corpus.check(what, tokens, model.cfg.context_length, model.cfg.vocab_size)
+        if config.batch_size % parallel.world_size():
+            raise ValueError(
+                f"batch_size {config.batch_size} cannot be shared equally by"
+                f" {parallel.world_size()} processes"
+            )
+        self.model, self.config, self.tokenizer = model, config, tokenizer
+        self.device = model.tok_emb.weight.device
+        self.train_tokens, self.val_tokens = train_tokens, val_tokens
+        x, y = corpus.fixed_windows(val_tokens, config.eval_windows, model.cfg.context_length)
+        self.val_windows = x, self._without_ignored(y)
+        if (self.val_windows[1] == IGNORE).all():
+            raise ValueError(f"the validation text holds only ignored tokens {config.ignore_token}")
+        self._loss = parallel.loss_module(
+            model, recompute=config.recompute, compile=config.compile, fsdp=config.fsdp
+        )
+        self.optimizers = make_optimizers(model, config)
         self.rng = np.random.default_rng(config.seed)
         self.history: list[StepRecord] = []
         self.evaluations: list[EvalRecord] = []
+        self.stopped = ""  # why the last `run` ended before its last step, if it did
+        if parallel.rank() > 0:  # each process drops out other numbers
+            torch.manual_seed(config.seed + parallel.rank())
 
     def step(self) -> StepRecord:
         """Draw a batch, update the model once, and return the record.
 
+        A batch without any counted target updates nothing, warns, and has a loss of 0.
+
         Raises:
             FloatingPointError: the loss or a gradient is not finite; the weights stay as they were.
         """
-        start = time.perf_counter()
-        cfg, number = self.config, len(self.history)
-        x, y = self._batch(
-            corpus.random_windows(
-                self.train_tokens, cfg.batch_size, self.model.cfg.context_length, self.rng
-            )
-        )
-        rate = learning_rate(
-            number,
-            peak=cfg.learning_rate,
-            floor=cfg.min_learning_rate,
-            warmup=cfg.warmup_steps,
-            end=cfg.steps,
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        start, number, cfg = time.perf_counter(), len(self.history), self.config
+        rate = self._set_rates(number)
         self.model.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.model.loss(x, y)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), cfg.grad_clip)
-        values = loss.item(), norm.item()
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        loss, counted = self._accumulate(self._draw())
+        grads = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = parallel.whole(get_total_norm(grads))
+        values = loss, norm.item()
         if not np.isfinite(values).all():
             raise FloatingPointError(
-                f"step {number}: loss {values[0]}, gradient norm {values[1]}; no update was made."
-                " A lower learning rate or a longer warm-up usually helps"
+                f"step {number}: loss {values[0]}, gradient norm {values[1]}, first in"
+                f" {self._first_not_finite()}; no update was made. A lower learning rate or a"
+                " longer warm-up usually helps"
             )
-        self.optimizer.step()
+        if counted:
+            clip_grads_with_norm_(self.model.parameters(), cfg.grad_clip, norm)
+            for optimizer in self.optimizers:
+                optimizer.step()
+        else:
+            warnings.warn(f"step {number}: every target is ignored; no update", stacklevel=2)
         record = StepRecord(
             step=number,
-            tokens=(number + 1) * x.numel(),
+            tokens=(self.history[-1].tokens if self.history else 0) + counted,
             loss=values[0],
             learning_rate=rate,
             grad_norm=values[1],
@@ -143,48 +179,70 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self) -> float:
-        """Return the validation loss in nats per token.
+        """Return the validation loss in nats per counted token.
 
         The windows are the same at every call and nothing of the training changes, so evaluating
         more often never changes a run.
         """
-        x, y = self._batch(self.val_windows)
-        with evaluating(self.model):
-            losses = [
-                self.model.loss(x[i : i + 8], y[i : i + 8]).item() * len(x[i : i + 8])
-                for i in range(0, len(x), 8)  # eight windows at a time bound the memory
-            ]
-        self.evaluations.append(EvalRecord(len(self.history), sum(losses) / len(x)))
+        x, y = self._to_device(self.val_windows)
+        total = counted = 0.0
+        with evaluating(self.model), parallel.autocast(self.device, self.config.precision):
+            for i in range(0, len(x), 8):  # eight windows at a time bound the memory
+                part = y[i : i + 8]
+                n = int((part != IGNORE).sum())
+                total += self.model.loss(x[i : i + 8], part).item() * n
+                counted += n
+        self.evaluations.append(EvalRecord(len(self.history), total / counted))
         return self.evaluations[-1].loss
 
     def run(
         self,
         steps: int | None = None,
         *,
+        out: str | Path | None = None,
         callback: Callable[[StepRecord], None] | None = None,
         progress: bool = True,
     ) -> list[StepRecord]:
         """Train for `steps` more steps, by default to the end of the schedule.
 
-        Evaluates before the first step, every `eval_every` steps and after the last one.
+        Evaluates before the first step, every `eval_every` steps, at every checkpoint and after
+        the last step. Stops early at the budgets `max_tokens` and `max_seconds`, and says so in
+        `stopped`. Ctrl-C (SIGINT) and SIGTERM let the step end and save it; a second one is
+        obeyed at once.
 
         Args:
+            out: folder for checkpoints, every `save_every` steps and after the last one.
             callback: called with each record after its step.
             progress: show a progress bar on standard error.
 
         Returns:
             The whole history.
+
+        Raises:
+            KeyboardInterrupt: after Ctrl-C, when everything is saved.
         """
         if steps is not None and steps < 0:
             raise ValueError(f"steps must be None or at least 0, got {steps}")
-        todo = max(self.config.steps - len(self.history), 0) if steps is None else steps
+        start, cfg = time.monotonic(), self.config
+        todo = max(cfg.steps - len(self.history), 0) if steps is None else steps
+        if out is not None:
+            self._check_savable()
+            checkpoint.clear_leftovers(out)
         if not self.evaluations:
             self.evaluate()
-        with tqdm(total=todo, disable=not progress, unit="step") as bar:
+        self.stopped = ""
+        hidden = not progress or parallel.rank() > 0
+        with _signals() as received, tqdm(total=todo, disable=hidden, unit="step") as bar:
             for i in range(1, todo + 1):
-                record = self.step()
-                if len(self.history) % self.config.eval_every == 0 or i == todo:
+                record, done = self.step(), len(self.history)
+                self.stopped = self._reason_to_stop(start, received) if i < todo else ""
+                last = i == todo or bool(self.stopped)
+                saves = out is not None and (done % cfg.save_every == 0 or last)
+                if done % cfg.eval_every == 0 or saves or last:
                     self.evaluate()
+                if saves:
+                    assert out is not None
+                    self.save(out)
                 bar.update()
                 bar.set_postfix_str(
                     f"loss {record.loss:.3f}, validation {self.evaluations[-1].loss:.3f}",
@@ -192,11 +250,152 @@ class Trainer:
                 )
                 if callback is not None:
                     callback(record)
+                if last:
+                    break
+        if self.stopped == "interrupted":
+            raise KeyboardInterrupt(f"stopped after {len(self.history)} steps")
         return self.history
 
-    def _batch(
-        self, windows: tuple[NDArray[np.int64], NDArray[np.int64]]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        device = self.model.tok_emb.weight.device
-        x, y = (torch.from_numpy(part).to(device) for part in windows)  # (B, T) each
+    def save(self, out: str | Path) -> Path:
+        """Write a checkpoint into the run folder `out`, aside first and then renamed.
+
+        The newest `keep_checkpoints` and the one with the best validation loss are kept, older
+        ones are removed.
+
+        Returns:
+            The new checkpoint's folder; `checkpoint.load` reads it.
+
+        Raises:
+            ValueError: the trainer was made without a tokenizer.
+            OSError: the folder cannot be written, or the disk is full; what was there remains.
+        """
+        self._check_savable()
+        return run_state.save(self, Path(out))
+
+    @classmethod
+    def resume(
+        cls,
+        out: str | Path,
+        train_tokens: corpus.Tokens,
+        val_tokens: corpus.Tokens,
+        *,
+        config: TrainConfig | None = None,
+        device: torch.device | str = "cpu",
+    ) -> tuple[Trainer, str]:
+        """Return a trainer in the state of the newest checkpoint in `out`, and a report in words.
+
+        On the CPU, and with the same number of threads, it goes on bit for bit as the run would
+        have gone on. The number of processes may be another one.
+
+        Args:
+            config: replaces the run's own numbers, for example to train longer.
+
+        Raises:
+            FileNotFoundError: there is no checkpoint.
+            ValueError: the text is not the run's, or a file is damaged.
+        """
+        return run_state.resume(cls, Path(out), train_tokens, val_tokens, config, device)
+
+    def _draw(self) -> list[Batch]:
+        """Draw the global batch and return this process's rows of it, cut into micro-batches."""
+        cfg, each = self.config, self.config.batch_size // parallel.world_size()
+        starts = corpus.random_starts(
+            self.train_tokens, cfg.batch_size, self.model.cfg.context_length, self.rng
+        )
+        mine = starts[parallel.rank() * each :][:each]
+        micro = cfg.micro_batch_size or each
+        batches = []
+        for i in range(0, each, micro):
+            x, y = corpus.windows(
+                self.train_tokens, mine[i : i + micro], self.model.cfg.context_length
+            )
+            batches.append(self._to_device((x, self._without_ignored(y))))
+        return batches
+
+    def _accumulate(self, batches: list[Batch]) -> tuple[float, int]:
+        """Add up the gradients of the mean loss over all counted tokens of the global batch.
+
+        Each micro-batch weighs as many tokens as it counts. Returns that mean and that number.
+        """
+        counts = [int((y != IGNORE).sum()) for _, y in batches]
+        counted = int(parallel.total(sum(counts), self.device))
+        loss = torch.zeros((), device=self.device)
+        for i, ((x, y), n) in enumerate(zip(batches, counts, strict=True)):
+            with contextlib.ExitStack() as stack:
+                if i < len(batches) - 1 and isinstance(self._loss, DistributedDataParallel):
+                    stack.enter_context(self._loss.no_sync())  # exchange gradients once
+                with parallel.autocast(self.device, self.config.precision):
+                    part = self._loss(x, y) * (n / max(counted, 1))
+                (part * parallel.world_size()).backward()  # DDP and FSDP divide by it again
+                loss += part.detach()
+        return parallel.total(loss.item(), self.device), counted
+
+    def _set_rates(self, step: int) -> float:
+        rate = self.config.rate(step)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+                if isinstance(optimizer, Muon):
+                    group["lr"] *= self.config.muon_learning_rate / self.config.learning_rate
+        return rate
+
+    def _reason_to_stop(self, start: float, received: list[int]) -> str:
+        """Return why to stop after this step, the same on every process, or ""."""
+        cfg = self.config
+        reasons = {
+            "interrupted": bool(received),
+            "max_seconds": time.monotonic() - start >= (cfg.max_seconds or np.inf),
+            "max_tokens": self.history[-1].tokens >= (cfg.max_tokens or np.inf),
+        }
+        for name, holds in reasons.items():
+            if parallel.total(holds, self.device):
+                return name
+        return ""
+
+    def _first_not_finite(self) -> str:
+        """Name the first weight or gradient that holds a NaN or an infinity."""
+        for name, param in self.model.named_parameters():
+            if not parallel.whole(param.detach()).isfinite().all():
+                return f"the weight {name}"
+        for name, param in self.model.named_parameters():
+            if param.grad is not None and not parallel.whole(param.grad).isfinite().all():
+                return f"the gradient of {name}"
+        return "the loss"
+
+    def _check_savable(self) -> None:
+        if self.tokenizer is None:
+            raise ValueError("a checkpoint holds the tokenizer too: Trainer(..., tokenizer=...)")
+
+    def _without_ignored(self, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self.config.ignore_token is None:
+            return targets
+        return np.where(targets == self.config.ignore_token, IGNORE, targets)
+
+    def _to_device(self, windows: corpus.Windows) -> Batch:
+        x, y = (torch.from_numpy(part).to(self.device) for part in windows)
         return x, y
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM instead of obeying; the second one is obeyed. Main thread only."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    before: dict[int, Any] = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def note(number: int, frame: object) -> None:
+        received.append(number)
+        restore()
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield received
+    finally:
+        restore()

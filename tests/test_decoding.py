@@ -17,7 +17,7 @@ def trained():
     torch.manual_seed(0)
     cfg = GPTConfig(vocab_size=256, context_length=32, emb_dim=32, n_heads=4, n_layers=2)
     train, val = corpus.split(tokens, context_length=32)
-    config = TrainConfig(steps=60, learning_rate=3e-3, warmup_steps=5, eval_windows=8)
+    config = TrainConfig.plain(steps=60, learning_rate=3e-3, warmup_steps=5, eval_windows=8)
     trainer = Trainer(GPT(cfg), train, val, config)
     trainer.run(progress=False)
     return trainer.model.eval(), trainer.val_windows

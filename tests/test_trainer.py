@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gptlib import GPT, GPTConfig, TrainConfig, Trainer
-from gptlib.trainer import parameter_groups
+from gptlib.trainer import make_optimizers
 
 CONFIG = TrainConfig(
     steps=60, batch_size=8, learning_rate=1e-2, warmup_steps=5, eval_every=20, eval_windows=10
@@ -51,7 +51,11 @@ def test_records_say_what_happened(trainer):
 def test_the_logged_rate_is_the_optimizers(trainer):
     for _ in range(10):
         record = trainer.step()
-        assert {g["lr"] for g in trainer.optimizer.param_groups} == {record.learning_rate}
+        adamw, muon = trainer.optimizers
+        assert {g["lr"] for g in adamw.param_groups} == {record.learning_rate}
+        share = record.learning_rate / CONFIG.learning_rate
+        rates = [g["lr"] for g in muon.param_groups]
+        assert rates == pytest.approx([share * CONFIG.muon_learning_rate] * 2)
 
 
 def test_gradients_are_clipped_at_every_step_from_the_first(tiny, tokens):
@@ -125,16 +129,21 @@ def test_a_loss_that_is_not_finite_stops_the_run_before_the_update(trainer):
     assert len(trainer.history) == 1
 
 
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 @pytest.mark.parametrize("tied", [False, True])
-def test_each_parameter_is_in_exactly_one_group(tiny, tied):
+def test_each_parameter_is_in_exactly_one_group(tiny, tied, optimizer):
     model = GPT(replace(tiny, tie_weights=tied, qkv_bias=True))
-    decayed, free = parameter_groups(model, 0.1)
-    ids = [id(p) for p in decayed["params"] + free["params"]]
+    optimizers = make_optimizers(model, replace(CONFIG, optimizer=optimizer))
+    groups = [group for o in optimizers for group in o.param_groups]
+    ids = [id(p) for group in groups for p in group["params"]]
     assert len(ids) == len(set(ids))
     assert set(ids) == {id(p) for p in model.parameters()}
-    assert (decayed["weight_decay"], free["weight_decay"]) == (0.1, 0.0)
     names = {id(p): name for name, p in model.named_parameters()}
-    assert all(names[id(p)].endswith(("bias", "scale", "shift")) for p in free["params"])
+    free = {names[id(p)] for g in groups if g["weight_decay"] == 0.0 for p in g["params"]}
+    assert free == {n for n in names.values() if n.endswith(("bias", "scale", "shift"))}
+    in_muon = {names[id(p)] for o in optimizers[1:] for g in o.param_groups for p in g["params"]}
+    matrices = {n for n, p in model.named_parameters() if n.startswith("blocks.") and p.dim() == 2}
+    assert in_muon == (matrices if optimizer == "muon" else set())
 
 
 @pytest.mark.parametrize("short", ["training", "validation"])

@@ -1,0 +1,124 @@
+"""Muon: momentum whose matrices are made orthogonal before they are applied.
+
+A gradient matrix is dominated by a few directions. Muon replaces the momentum M = U S V^T by the
+nearest U V^T, so that all directions move equally far (Jordan et al., 2024; chapter 10). U V^T is
+approached by a fixed polynomial iteration, here on the small square M^T M of all matrices at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gptlib import parallel
+
+# One odd polynomial a x + b x^3 + c x^5 per iteration. Each stays as near to 1 as such a polynomial
+# can over the singular values that its predecessor leaves, starting from 0.01 to 1 (Amsel et al.,
+# 2025, "The Polar Express"; these three by Remez exchange): 0.01 to 1 end in 0.73 to 1.27.
+POLYNOMIALS = (
+    (8.093369, -23.62043, 17.446152),
+    (3.636586, -2.721927, 0.536546),
+    (2.6613, -1.977155, 0.452616),
+)
+
+
+@torch.no_grad()
+def orthogonalize(matrices: Sequence[Tensor]) -> list[Tensor]:
+    """Return a matrix near U V^T for each matrix U S V^T.
+
+    With X tall, each iteration maps X to X P(A) where A = X^T X and P(A) = a + b A + c A^2. All
+    P commute with A, so A and the product of all P stay small squares, and X itself is
+    touched twice only, at the start and at the end.
+
+    Args:
+        matrices: (n, m) each, in any mix of shapes.
+
+    Returns:
+        One new matrix per matrix, of its shape. Its singular values lie in 0.73 to 1.27, or below
+        where those of the original are below a hundredth of its Frobenius norm.
+    """
+    tall = [X if X.shape[0] >= X.shape[1] else X.mT for X in matrices]
+    by_shape: dict[torch.Size, list[int]] = {}
+    for i, X in enumerate(tall):
+        by_shape.setdefault(X.shape, []).append(i)
+    stacks = {shape: torch.stack([tall[i] for i in at]) for shape, at in by_shape.items()}
+    result: list[Tensor] = [torch.empty(0)] * len(matrices)
+    for side in {shape[1] for shape in stacks}:
+        mine = [shape for shape in stacks if shape[1] == side]
+        A = torch.cat([stacks[shape].mT @ stacks[shape] for shape in mine])  # (N, m, m)
+        Q = _product_of_polynomials(A).split([len(stacks[shape]) for shape in mine])
+        for shape, part in zip(mine, Q, strict=True):
+            for i, Y in zip(by_shape[shape], stacks[shape] @ part, strict=True):
+                result[i] = Y if matrices[i].shape == Y.shape and tall[i] is matrices[i] else Y.mT
+    return result
+
+
+def _product_of_polynomials(A: Tensor) -> Tensor:
+    """Map the Gram matrices (N, m, m) of all X to the (N, m, m) by which X becomes orthogonal."""
+    size = A.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None]  # (N, 1, 1), Frobenius norm squared
+    A = A / (size * 1.02 + 1e-30)  # singular values of X are now below 1
+    Q: Tensor | None = None
+    for i, (a, b, c) in enumerate(POLYNOMIALS):
+        P = torch.baddbmm(A, A, A, beta=b, alpha=c)
+        P.diagonal(dim1=-2, dim2=-1).add_(a)
+        Q = P if Q is None else Q @ P
+        if i < len(POLYNOMIALS) - 1:
+            A = P @ A @ P
+    assert Q is not None
+    return Q / (size * 1.02 + 1e-30).sqrt()
+
+
+class Muon(torch.optim.Optimizer):
+    """Nesterov momentum, made orthogonal, with decoupled weight decay, for matrices only.
+
+    Args:
+        params: matrices (n, m), or groups of them. A group's "parts" says into how many matrices
+            of equal height each is cut, such as 3 for a fused Q, K and V.
+        lr: step size; each update has singular values near lr * sqrt(max(1, n / m)).
+        momentum: memory of the gradient, in [0, 1).
+        weight_decay: the weights shrink by lr * weight_decay per step.
+
+    Sharded matrices (DTensor) are gathered for the update, which every process computes.
+    """
+
+    def __init__(
+        self, params: Any, lr: float = 2e-2, momentum: float = 0.95, weight_decay: float = 0.1
+    ) -> None:
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "parts": 1}
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.dim() != 2 or param.shape[0] % group["parts"]:
+                    raise ValueError(
+                        f"Muon needs matrices whose height is a multiple of {group['parts']},"
+                        f" got the shape {tuple(param.shape)}"
+                    )
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update every matrix that has a gradient; all are made orthogonal together."""
+        pieces: list[Tensor] = []
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            if not params:
+                continue
+            for p in params:
+                if "momentum" not in self.state[p]:
+                    self.state[p]["momentum"] = torch.zeros_like(p)
+            grads, momenta = [p.grad for p in params], [self.state[p]["momentum"] for p in params]
+            torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
+            ahead = torch._foreach_lerp(grads, momenta, group["momentum"])  # Nesterov's look ahead
+            pieces += [c for u in ahead for c in parallel.whole(u).chunk(group["parts"])]
+        directions = iter(orthogonalize(pieces))
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                parts = [next(directions) for _ in range(group["parts"])]
+                n, m = parts[0].shape
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+                p.add_(parallel.like(whole, p), alpha=-group["lr"] * max(1.0, n / m) ** 0.5)

@@ -1,0 +1,131 @@
+"""Train the mini model that comes with the package and write `gptlib/weights/`.
+
+    python tools/train_weights.py                 # the packaged model: about half an hour
+    python tools/train_weights.py --steps 300     # a quick one, to try the format
+
+The first nine tenths of `corpus.shakespeare()` are trained on, the last tenth is only ever
+evaluated. The seed fixes everything; another machine may differ in the last digits.
+"""
+
+import argparse
+import dataclasses
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gptlib import GPT, ByteTokenizer, GPTConfig, TrainConfig, Trainer, checkpoint, corpus, generate
+
+WEIGHTS = Path(__file__).resolve().parent.parent / "gptlib" / "weights"
+SEED = 0
+SAMPLE_AT = (0, 10, 30, 100, 300, 1000, 3000, 10_000)
+PROMPT, SAMPLE_BYTES, TEMPERATURE = "ROMEO:\n", 200, 0.8
+MOST_ROWS = 200  # of the loss curve
+
+
+def main() -> None:
+    """Train, and replace the packaged model by the best checkpoint of the run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--out", type=Path, default=WEIGHTS)
+    parser.add_argument("--run", type=Path, help="run folder to keep, and to resume where it is")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as aside:
+        run = options.run or Path(aside, "run")
+        trainer, seconds = train(run, options.steps)
+        model, tokenizer = checkpoint.load(run)  # the best checkpoint
+        checkpoint.save(options.out, model.half(), tokenizer)
+        text = json.dumps(history(trainer, run), indent=1) + "\n"
+        (options.out / "history.json").write_text(text, encoding="utf-8")
+        (options.out / "README.md").write_text(card(trainer, seconds), encoding="utf-8")
+
+
+def train(run: Path, steps: int) -> tuple[Trainer, float]:
+    """Train to the end, writing checkpoints and samples into `run`; go on if it holds some."""
+    cfg = GPTConfig.preset("mini")
+    tokenizer = ByteTokenizer()
+    tokens = corpus.encode_corpus(corpus.shakespeare(), tokenizer)
+    texts = corpus.split(tokens, context_length=cfg.context_length)
+    every = max(steps // 12, 1)
+    config = TrainConfig(
+        steps=steps, seed=SEED, eval_every=every, save_every=every, eval_windows=64
+    )
+    if checkpoint.newest(run):
+        trainer, report = Trainer.resume(run, *texts)
+        print(report)
+    else:
+        torch.manual_seed(SEED)
+        trainer = Trainer(GPT(cfg), *texts, config, tokenizer)
+    start = time.monotonic()
+    for stop in [at for at in SAMPLE_AT if at < steps] + [steps]:
+        if stop < len(trainer.history):
+            continue
+        trainer.run(stop - len(trainer.history), out=run)
+        run.mkdir(parents=True, exist_ok=True)
+        path = run / f"sample-{stop:08d}.txt"
+        path.write_text(sample(trainer.model), encoding="utf-8")
+    return trainer, time.monotonic() - start
+
+
+def sample(model: GPT) -> str:
+    """Return the prompt and its continuation, always drawn with the same dice."""
+    tokenizer = ByteTokenizer()
+    settings = {"temperature": TEMPERATURE, "seed": SEED}
+    ids = generate(model, tokenizer.encode(PROMPT), SAMPLE_BYTES, **settings)
+    return "".join(tokenizer.decode_stream(ids))
+
+
+def history(trainer: Trainer, run: Path) -> dict[str, object]:
+    """Return the loss curve thinned to MOST_ROWS rows, the validation losses and the samples."""
+    last = len(trainer.history) - 1
+    kept = np.unique(np.geomspace(1, last + 1, MOST_ROWS).astype(int)) - 1  # early steps count
+    columns = ("step", "tokens", "loss", "learning_rate")
+    rows = [dataclasses.asdict(trainer.history[i]) for i in kept]
+    digits = {"loss": 4, "learning_rate": 8}
+    return {
+        "history": {
+            name: [round(row[name], digits.get(name, 0)) for row in rows] for name in columns
+        },
+        "validation": {
+            "step": [e.step for e in trainer.evaluations],
+            "loss": [round(e.loss, 4) for e in trainer.evaluations],
+        },
+        "prompt": PROMPT,
+        "temperature": TEMPERATURE,
+        "samples": [
+            {"step": int(path.stem.split("-")[1]), "text": path.read_text(encoding="utf-8")}
+            for path in sorted(run.glob("sample-*.txt"))
+        ],
+    }
+
+
+def card(trainer: Trainer, seconds: float) -> str:
+    """Return the model card."""
+    cfg, config, best = trainer.model.cfg, trainer.config, min(e.loss for e in trainer.evaluations)
+    n_train, n_val = len(trainer.train_tokens), len(trainer.val_tokens)
+    return f"""# The packaged mini model
+
+A GPT of {trainer.model.num_params():,} parameters that continues text in the manner of
+Shakespeare, byte by byte: {cfg.n_layers} layers, {cfg.n_heads} heads, {cfg.emb_dim} wide, a
+context of {cfg.context_length} bytes, a tied head (`GPTConfig.preset("mini")`). Stored as float16;
+`gptlib.checkpoint.packaged()` reads it.
+
+- **Data.** 38 plays of Shakespeare, public domain, as `corpus.shakespeare()` returns them: the
+  first {n_train:,} bytes were trained on, the last {n_val:,} only evaluated.
+- **Made by** `python tools/train_weights.py --steps {config.steps}`, seed {SEED}, with torch
+  {torch.__version__} on {torch.get_num_threads()} CPU threads, in {seconds / 60:.0f} minutes.
+- **Training.** {len(trainer.history):,} steps of {config.batch_size} windows, \
+{trainer.history[-1].tokens:,} bytes in all; the recipe is `TrainConfig`'s default.
+- **Loss.** {best:.3f} nats per byte on held-out text (ln 256 is 5.545); the whole curve and
+  samples along the way are in `history.json`.
+- **Limits.** It has learnt spelling, layout and rhythm, and means nothing by them. It knows no
+  other language, no facts, and no text after 1616.
+- **Licence.** MIT, as the package.
+"""
+
+
+if __name__ == "__main__":
+    main()
