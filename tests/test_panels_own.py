@@ -137,3 +137,31 @@ def test_relu_hears_the_inputs_above_zero_and_gelu_those_and_some_below(bias: fl
     assert with_relu == sum(z + bias > 0 for z in gelu.INPUTS)
     assert with_gelu >= with_relu
     assert (with_gelu > 0) == (bias > -5)
+
+
+def test_the_stages_of_the_page_are_those_of_the_model_wherever_heads_divide_the_width(
+    compute: Compute,
+) -> None:
+    rng = random.Random(0)
+    states = []
+    for _ in range(20):
+        heads = rng.randint(1, 25)
+        width = heads * rng.randint(-(-64 // heads), 1600 // heads)
+        sizes = {"vocab_size": rng.randint(257, 100_257), "emb_dim": width, "n_heads": heads}
+        run = {"batch": rng.randint(1, 8), "length": rng.randint(1, 1024)}
+        states.append({"stage": rng.randint(1, 17), **sizes, **run})
+    for state, shown in zip(states, compute(panels.MachinePanel, states), strict=True):
+        assert shown == panels.MachinePanel(**state).numbers()
+
+
+def test_heads_that_do_not_divide_the_width_are_refused_in_gptconfigs_words(
+    show: Callable[[panels.Panel], Page],
+) -> None:
+    panel = panels.MachinePanel(n_heads=7)
+    with pytest.raises(ValueError, match="n_heads must divide emb_dim") as refusal:
+        panel.config()
+    assert str(refusal.value) in panel.fallback()
+    page = show(panel)
+    expect(page.locator(".gp-readout")).to_contain_text(str(refusal.value))
+    page.get_by_label("heads H").press("ArrowRight")
+    expect(page.locator(".gp-readout")).to_contain_text("Stage 1 of 17")

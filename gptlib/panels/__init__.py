@@ -8,5 +8,14 @@ from gptlib.panels.gelu import GeluPanel
 from gptlib.panels.kv_cache import CachePanel
 from gptlib.panels.layer_norm import LayerNormPanel
 from gptlib.panels.ledger import LedgerPanel
+from gptlib.panels.machine import MachinePanel
 
-__all__ = ["CachePanel", "DepthPanel", "GeluPanel", "LayerNormPanel", "LedgerPanel", "Panel"]
+__all__ = [
+    "CachePanel",
+    "DepthPanel",
+    "GeluPanel",
+    "LayerNormPanel",
+    "LedgerPanel",
+    "MachinePanel",
+    "Panel",
+]
