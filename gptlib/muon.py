@@ -38,7 +38,7 @@ def orthogonalize(matrices: Sequence[Tensor]) -> list[Tensor]:
 
     Returns:
         One new matrix per matrix, of its shape. Its singular values lie in 0.73 to 1.27, or below
-        where those of the original are below a hundredth of its Frobenius norm.
+        where those of the original are below a hundredth of the largest.
     """
     tall = [X if X.shape[0] >= X.shape[1] else X.mT for X in matrices]
     by_shape: dict[torch.Size, list[int]] = {}
@@ -58,17 +58,22 @@ def orthogonalize(matrices: Sequence[Tensor]) -> list[Tensor]:
 
 def _product_of_polynomials(A: Tensor) -> Tensor:
     """Map the Gram matrices (N, m, m) of all X to the (N, m, m) by which X becomes orthogonal."""
-    size = A.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None]  # (N, 1, 1), Frobenius norm squared
-    A = A / (size * 1.02 + 1e-30)  # singular values of X are now below 1
+    trace = A.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] + 1e-30  # (N, 1, 1)
+    A = A / trace  # a first scaling, so that nothing under- or overflows
+    A2 = A @ A
+    # The Schatten norm of order 8, (sum of s^8)^(1/8), bounds the largest singular value of X far
+    # more tightly than the Frobenius norm would, and A^2 is needed anyway.
+    bound = 1.01 * torch.linalg.matrix_norm(A2, keepdim=True).sqrt() + 1e-12  # of A's eigenvalues
+    A, A2 = A / bound, A2 / bound**2
     Q: Tensor | None = None
     for i, (a, b, c) in enumerate(POLYNOMIALS):
-        P = torch.baddbmm(A, A, A, beta=b, alpha=c)
+        P = b * A + c * (A2 if i == 0 else A @ A)
         P.diagonal(dim1=-2, dim2=-1).add_(a)
         Q = P if Q is None else Q @ P
         if i < len(POLYNOMIALS) - 1:
             A = P @ A @ P
     assert Q is not None
-    return Q / (size * 1.02 + 1e-30).sqrt()
+    return Q / (bound.sqrt() * trace.sqrt())  # one by one: their product may underflow
 
 
 class Muon(torch.optim.Optimizer):

@@ -17,7 +17,9 @@ def test_singular_values_come_near_one_whatever_the_size(shape, size):
     y = orthogonalize([x])[0]
     assert y.shape == shape
     values = singular_values(x)
-    strong = values > 0.0102 * values.norm()  # weaker directions would need more iterations
+    strong = values > 0.011 * (values**8).sum() ** (
+        1 / 8
+    )  # weaker directions would need more iterations
     assert singular_values(y)[strong].min() > 0.72
     assert singular_values(y).max() < 1.28
 

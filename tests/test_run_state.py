@@ -1,0 +1,273 @@
+import json
+import math
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gptlib import GPT, CharTokenizer, TrainConfig, Trainer, checkpoint
+
+TOKENIZER = CharTokenizer.from_text("abcdefgh")
+CONFIG = TrainConfig(steps=12, batch_size=4, warmup_steps=2, eval_windows=4, eval_every=5)
+TOKENS = (np.arange(2_000, dtype=np.uint8) ** 2 // 7) % 50
+TEXTS = TOKENS[:1500], TOKENS[1500:]
+
+
+@pytest.fixture
+def dropping(tiny):
+    return replace(tiny, drop_rate=0.2)
+
+
+def new(cfg, config=CONFIG):
+    torch.manual_seed(3)
+    return Trainer(GPT(cfg), *TEXTS, config, TOKENIZER)
+
+
+def state(trainer):
+    """Return everything that decides how the run goes on."""
+    tensors = [
+        optimizer.state[param][what]
+        for optimizer in trainer.optimizers
+        for group in optimizer.param_groups
+        for param in group["params"]
+        for what in sorted(optimizer.state[param])
+    ]
+    losses = [r.loss for r in trainer.history], [e.loss for e in trainer.evaluations]
+    return [*trainer.model.parameters(), *tensors, torch.get_rng_state()], losses
+
+
+def assert_equal_bit_for_bit(a, b):
+    assert a[1] == b[1]
+    assert len(a[0]) == len(b[0])
+    assert all(torch.equal(x, y) for x, y in zip(a[0], b[0], strict=True))
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_stop_and_resume_equals_running_through_bit_for_bit(tmp_path, dropping, optimizer):
+    config = replace(CONFIG, optimizer=optimizer)
+    through = new(dropping, config)
+    through.run(out=tmp_path / "through", progress=False)
+    expected = state(through)
+    stopped = new(dropping, config)
+    stopped.run(5, out=tmp_path / "stopped", progress=False)
+    torch.manual_seed(999)  # whatever happens in between
+    resumed, report = Trainer.resume(tmp_path / "stopped", *TEXTS)
+    resumed.run(out=tmp_path / "stopped", progress=False)
+    assert_equal_bit_for_bit(state(resumed), expected)
+    assert "5 of 12 steps done" in report
+    files = [checkpoint.newest(tmp_path / run) for run in ("through", "stopped")]
+    weights = [(folder / "model.safetensors").read_bytes() for folder in files]
+    assert weights[0] == weights[1]
+
+
+def test_a_new_process_goes_on_bit_for_bit(tmp_path, dropping):
+    through = new(dropping)
+    through.run(8, progress=False)
+    new(dropping).run(4, out=tmp_path, progress=False)
+    code = (
+        "import torch; torch.set_num_threads(1)\n"
+        "import test_run_state as t; from gptlib import Trainer\n"
+        "trainer, _ = Trainer.resume(__import__('sys').argv[1], *t.TEXTS)\n"
+        "trainer.run(4, out=__import__('sys').argv[1], progress=False)\n"
+    )
+    here = os.path.dirname(__file__)
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, cwd=here)
+    resumed, _ = Trainer.resume(tmp_path, *TEXTS)
+    through.evaluations = resumed.evaluations  # the other one looked at step 4 too
+    assert_equal_bit_for_bit(state(resumed), state(through))
+
+
+def test_the_newest_few_and_the_best_are_kept_and_the_best_is_loaded(tmp_path, tiny):
+    trainer = new(tiny, replace(CONFIG, save_every=2, keep_checkpoints=2))
+    trainer.run(4, out=tmp_path, progress=False)
+    best = checkpoint.step_folder(tmp_path, 2)
+    numbers = json.loads((best / "training.json").read_text())
+    numbers["validation_loss"] = 0.5  # better than all that come
+    (best / "training.json").write_text(json.dumps(numbers))
+    wanted = (best / "model.safetensors").read_bytes()
+    trainer.run(out=tmp_path, progress=False)
+    names = [folder.name for folder in checkpoint.steps(tmp_path)]
+    assert names == ["step-00000002", "step-00000010", "step-00000012"]
+    model, tokenizer = checkpoint.load(tmp_path)
+    checkpoint.save(tmp_path / "copy", model, tokenizer)
+    assert (tmp_path / "copy" / "model.safetensors").read_bytes() == wanted
+    assert checkpoint.newest(tmp_path).name == "step-00000012"
+
+
+def test_the_history_is_a_plain_table(tmp_path, tiny):
+    trainer = new(tiny)
+    trainer.run(out=tmp_path, progress=False)
+    lines = (checkpoint.newest(tmp_path) / "history.csv").read_text().splitlines()
+    assert lines[0] == "step,tokens,loss,learning_rate,grad_norm,clipped,seconds"
+    table = np.genfromtxt(lines, delimiter=",", names=True, dtype=None, encoding=None)
+    assert table["loss"].tolist() == [r.loss for r in trainer.history]
+    validation = (checkpoint.newest(tmp_path) / "validation.csv").read_text()
+    assert validation.startswith("step,loss\n0,")
+    assert Trainer.resume(tmp_path, *TEXTS)[0].history == trainer.history
+
+
+def test_saving_at_other_steps_changes_nothing(tmp_path, dropping):
+    rare, often = new(dropping), None
+    rare.run(progress=False)
+    expected = [r.loss for r in rare.history]
+    often = new(dropping, replace(CONFIG, save_every=1))
+    often.run(out=tmp_path, progress=False)
+    assert [r.loss for r in often.history] == expected
+
+
+def test_another_text_is_refused(tmp_path, tiny):
+    new(tiny).run(1, out=tmp_path, progress=False)
+    other = TOKENS.copy()
+    other[:1400] = 1
+    with pytest.raises(ValueError, match="training text is not the one of the run"):
+        Trainer.resume(tmp_path, other[:1500], TEXTS[1])
+    with pytest.raises(ValueError, match="validation text is not"):
+        Trainer.resume(tmp_path, TEXTS[0], TEXTS[1][:-1])
+
+
+def test_the_report_names_what_was_changed(tmp_path, tiny):
+    new(tiny).run(3, out=tmp_path, progress=False)
+    config = replace(CONFIG, steps=20, eval_every=7)
+    trainer, report = Trainer.resume(tmp_path, *TEXTS, config=config)
+    assert "3 of 20 steps done" in report
+    assert "changed: steps 12 -> 20" in report
+    assert "changed: eval_every 5 -> 7" in report
+    assert trainer.config == config
+
+
+def test_an_empty_folder_and_a_damaged_checkpoint_are_named(tmp_path, tiny):
+    with pytest.raises(FileNotFoundError, match="holds no checkpoint"):
+        Trainer.resume(tmp_path, *TEXTS)
+    new(tiny).run(1, out=tmp_path, progress=False)
+    newest = checkpoint.newest(tmp_path)
+    (newest / "training.safetensors").write_bytes(b"not it")
+    with pytest.raises(ValueError, match=r"step-00000001 is damaged"):
+        Trainer.resume(tmp_path, *TEXTS)
+    (newest / "training.json").write_text("[]")
+    with pytest.raises(ValueError, match="must hold a JSON object"):
+        Trainer.resume(tmp_path, *TEXTS)
+
+
+def test_a_trainer_without_tokenizer_says_so_before_any_step(tmp_path, tiny):
+    trainer = Trainer(GPT(tiny), *TEXTS, CONFIG)
+    with pytest.raises(ValueError, match="holds the tokenizer too"):
+        trainer.run(out=tmp_path, progress=False)
+    assert trainer.history == trainer.evaluations == []
+
+
+def test_ctrl_c_ends_the_step_saves_and_resumes_bit_for_bit(tmp_path, dropping):
+    through = new(dropping)
+    through.run(progress=False)
+    trainer = new(dropping)
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+
+    def interrupt(record):
+        if record.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped after 5 steps"):
+        trainer.run(out=tmp_path, callback=interrupt, progress=False)
+    assert trainer.stopped == "interrupted"
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
+    resumed, _ = Trainer.resume(tmp_path, *TEXTS)
+    resumed.run(progress=False)
+    losses = [r.loss for r in resumed.history]
+    assert losses == [r.loss for r in through.history]
+
+
+def test_a_second_ctrl_c_is_obeyed_at_once(tiny):
+    trainer = new(tiny)
+
+    def twice(record):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run(callback=twice, progress=False)
+    assert len(trainer.history) == 1
+
+
+def test_a_run_in_another_thread_leaves_signals_alone(tiny):
+    trainer = new(tiny)
+    thread = threading.Thread(target=trainer.run, args=(2,), kwargs={"progress": False})
+    thread.start()
+    thread.join()
+    assert len(trainer.history) == 2
+
+
+def child(work):
+    """Run `work` in a forked process and return its id."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        except BaseException as error:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        finally:
+            os._exit(1)
+    return pid
+
+
+def test_killed_at_any_moment_the_folder_still_resumes(tmp_path, tiny):
+    dice = random.Random(0)
+    config = replace(CONFIG, steps=10_000, save_every=1, eval_every=10_000, eval_windows=1)
+    new(tiny, config).run(1, out=tmp_path, progress=False)
+
+    def go_on():
+        Trainer.resume(tmp_path, *TEXTS)[0].run(out=tmp_path, progress=False)
+
+    done = 1
+    for attempt in range(20):
+        pid, deadline = child(go_on), time.monotonic() + 60
+        while attempt % 4 and time.monotonic() < deadline:  # mostly, let it write something first
+            if checkpoint.newest(tmp_path) > checkpoint.step_folder(tmp_path, done):
+                break
+        time.sleep(dice.uniform(0, 0.05))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        trainer, _ = Trainer.resume(tmp_path, *TEXTS)
+        assert len(trainer.history) >= done
+        done = len(trainer.history)
+        checkpoint.load(tmp_path)
+    assert done > 15  # it did get on
+    trainer.run(1, out=tmp_path, progress=False)
+    assert not list(tmp_path.glob(".writing-*"))
+    assert len(checkpoint.steps(tmp_path)) <= 3
+
+
+def test_a_full_disk_is_an_os_error_and_leaves_the_run_as_it_was(tmp_path, tiny):
+    trainer = new(tiny)
+    trainer.run(1, out=tmp_path, progress=False)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large|cannot write"):
+            trainer.run(1, out=tmp_path, progress=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [folder.name for folder in checkpoint.steps(tmp_path)] == ["step-00000001"]
+    assert not list(tmp_path.glob(".writing-*"))
+    assert math.isfinite(Trainer.resume(tmp_path, *TEXTS)[0].step().loss)
+
+
+def test_a_run_that_breaks_keeps_its_last_checkpoint(tmp_path, tiny):
+    trainer = new(tiny, replace(CONFIG, save_every=2))
+
+    def spoil(record):
+        if record.step == 2:
+            trainer.model.blocks[1].ff.up.weight.data[0, 0] = math.nan
+
+    with pytest.raises(FloatingPointError, match=r"step 3: .* weight blocks\.1\.ff\.up\.weight"):
+        trainer.run(out=tmp_path, callback=spoil, progress=False)
+    assert [folder.name for folder in checkpoint.steps(tmp_path)] == ["step-00000002"]
+    model, _ = checkpoint.load(tmp_path)
+    assert all(p.isfinite().all() for p in model.parameters())
