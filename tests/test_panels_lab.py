@@ -32,6 +32,15 @@ LINKED = [
     "a",
 ]
 
+# A model of the reader's own: the playground then samples in Python.
+OWN_MODEL = [
+    "import torch\nfrom gptlib import GPT, ByteTokenizer, GPTConfig, generate\n"
+    "from gptlib.panels import PlaygroundPanel\n"
+    "torch.manual_seed(0)\n"
+    "model, tokenizer = GPT(GPTConfig.preset('mini', n_layers=1)), ByteTokenizer()\n"
+    "PlaygroundPanel(model, tokenizer, prompt='So', length=20, seed=7)"
+]
+
 
 @dataclass
 class Lab:
@@ -78,9 +87,10 @@ def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Start JupyterLab in an empty home, with two notebooks, and a browser at it."""
     home, work = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
     shutil.copy(ROOT / "notebooks" / "02_layer_norm.ipynb", work)
-    cells = [new_code_cell(source) for source in LINKED]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(new_notebook(cells=cells, metadata=kernel), work / "linked.ipynb")
+    for name, sources in {"linked": LINKED, "own_model": OWN_MODEL}.items():
+        cells = [new_code_cell(source) for source in sources]
+        nbformat.write(new_notebook(cells=cells, metadata=kernel), work / f"{name}.ipynb")
     settings = home / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(QUIET))
@@ -188,3 +198,17 @@ def test_panels_link_observe_stand_in_a_box_and_are_shown_twice(lab: Lab) -> Non
         "() => [...document.querySelectorAll('.jp-Notebook .gp')].every(p =>"
         " p.querySelectorAll('input[type=range]')[5].value === '0.5')"
     )
+
+
+def test_the_playground_samples_in_python_from_a_model_of_the_readers_own(lab: Lab) -> None:
+    lab.open("own_model.ipynb")
+    lab.run_all()
+    panel = lab.page.locator(".jp-Notebook .gp")
+    panel.get_by_role("button", name="Write").click()
+    panel.locator(".gp-readout", has_text="a second").wait_for()
+    written = panel.locator(".gp-paper").text_content()
+    settings = "temperature=0.8, top_p=0.95, seed=7"
+    expected = lab.ask(
+        f"''.join(tokenizer.decode([i]) for i in generate(model, list(b'So'), 20, {settings}))"
+    )
+    assert written == expected

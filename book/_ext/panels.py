@@ -6,19 +6,38 @@ import json
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
 from gptlib import panels
 from gptlib.panels import base
 
 RUNTIME = Path(__file__).with_name("panels_runtime.js")
-MARK = 'class="gptlib-panel'
+
+
+def mark(name: str) -> str:
+    """Return what a page with this panel holds."""
+    return f'data-panel="{name}"'
 
 
 def panel_classes() -> dict[str, type[panels.Panel]]:
     """Return every panel by the name that its twin carries."""
     kinds = (getattr(panels, name) for name in panels.__all__ if name != "Panel")
     return {Path(kind.script).stem: kind for kind in kinds}
+
+
+class PanelDirective(Directive):
+    """Shows a panel in a page without code: ```{panel} PlaygroundPanel```."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the panel's twin, in its first state."""
+        kind = getattr(panels, self.arguments[0], None)
+        if self.arguments[0] not in panels.__all__ or kind is None:
+            raise self.error(f"no panel {self.arguments[0]!r}; there are: {panels.__all__}")
+        return [nodes.raw("", kind().twin(), format="html")]
 
 
 def page_script() -> str:
@@ -31,14 +50,23 @@ def page_script() -> str:
     )
 
 
+def weights_script() -> str:
+    """Return the script that gives the pages the packaged model."""
+    return f"globalThis.gptlibWeights = {json.dumps(base.packaged_weights())};\n"
+
+
 def add_files(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Give the page the panels' script and style, and the model where a panel runs it."""
-    body = context.get("body", "")
-    if MARK not in body:
+    shown = [
+        kind for name, kind in panel_classes().items() if mark(name) in context.get("body", "")
+    ]
+    if not shown:
         return
     app.add_css_file("panels.css")
+    if any(kind.needs_weights for kind in shown):
+        app.add_js_file("panel-weights.js", loading_method="defer")
     app.add_js_file("panels.js", loading_method="defer")
 
 
@@ -49,10 +77,13 @@ def write_files(app: Sphinx, exception: Exception | None) -> None:
     static = Path(app.outdir) / "_static"
     (static / "panels.js").write_text(page_script(), encoding="utf-8")
     (static / "panels.css").write_text(base.STYLE, encoding="utf-8")
+    if any(kind.needs_weights for kind in panel_classes().values()):
+        (static / "panel-weights.js").write_text(weights_script(), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
+    app.add_directive("panel", PanelDirective)
     app.connect("html-page-context", add_files)
     app.connect("build-finished", write_files)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gptlib.panels.attention import AttentionPanel
 from gptlib.panels.base import Panel
 from gptlib.panels.depth import DepthPanel
 from gptlib.panels.gelu import GeluPanel
@@ -9,8 +10,10 @@ from gptlib.panels.kv_cache import CachePanel
 from gptlib.panels.layer_norm import LayerNormPanel
 from gptlib.panels.ledger import LedgerPanel
 from gptlib.panels.machine import MachinePanel
+from gptlib.panels.playground import PlaygroundPanel
 
 __all__ = [
+    "AttentionPanel",
     "CachePanel",
     "DepthPanel",
     "GeluPanel",
@@ -18,4 +21,5 @@ __all__ = [
     "LedgerPanel",
     "MachinePanel",
     "Panel",
+    "PlaygroundPanel",
 ]

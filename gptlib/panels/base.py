@@ -10,15 +10,21 @@ from __future__ import annotations
 import html
 import json
 import re
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import traitlets
+
+from gptlib.panels import engine
 
 try:
     import anywidget
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("panels need anywidget; run: pip install 'gptlib[lab]'") from error
+
+if TYPE_CHECKING:
+    from gptlib.model import GPT
 
 FOLDER = Path(__file__).parent
 STYLE = (FOLDER / "panels.css").read_text(encoding="utf-8")
@@ -40,6 +46,20 @@ def script_text(name: str) -> str:
     """Return one script without its imports and its list of exports."""
     text = (FOLDER / name).read_text(encoding="utf-8")
     return _EXPORT.sub("", _IMPORT.sub("", text))
+
+
+@cache
+def packaged_weights() -> dict[str, Any]:
+    """Return the packaged mini model for `gpt.js`, with one byte per weight."""
+    from gptlib import checkpoint  # here, because it loads torch
+
+    return engine.pack(checkpoint.packaged()[0])
+
+
+@cache
+def page_model() -> GPT:
+    """Return the packaged model with its weights rounded as in the page."""
+    return engine.unpack(packaged_weights()).to_torch()
 
 
 class Number(traitlets.Float[float, Any]):
@@ -84,6 +104,22 @@ class Whole(traitlets.Int[int, Any]):
         return value
 
 
+class Text(traitlets.Unicode[str, Any]):
+    """A text of at most `most` characters."""
+
+    def __init__(self, default: str, *, most: int) -> None:
+        super().__init__(default)
+        self.most = most
+
+    def validate(self, obj: Any, value: Any) -> str:
+        """Return the text, or raise TraitError."""
+        if not isinstance(value, str) or len(value) > self.most:
+            raise traitlets.TraitError(
+                f"{self.name} must be a text of at most {self.most} characters, got {value!r:.60}"
+            )
+        return value
+
+
 class Panel(anywidget.AnyWidget):
     """One interactive panel.
 
@@ -113,6 +149,13 @@ class Panel(anywidget.AnyWidget):
             )
         super().__init__(**values)
         self.initial = self.state()
+        if self.needs_weights:
+            self.on_msg(self._answer)
+
+    def _answer(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
+        """Give the script what the built page has in a script of its own: the packaged model."""
+        if message.get("ask") == "weights":
+            self.send({"weights": packaged_weights()})
 
     @classmethod
     def state_names(cls) -> list[str]:

@@ -7,6 +7,7 @@ browser. A page opened from disk may not read other files, so the weights travel
 from __future__ import annotations
 
 import base64
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -73,6 +74,22 @@ def pack(model: GPT | NumpyGPT, precision: Precision = "int8") -> dict[str, Any]
         "int8": _base64(codes, "i1") if codes else None,
         "float32": _base64(floats, "<f4"),
     }
+
+
+def unpack(packed: dict[str, Any]) -> NumpyGPT:
+    """Return the model that `pack` was given, with its matrices rounded as the page has them."""
+    net = NumpyGPT(GPTConfig.from_dict(packed["config"]))
+    floats = np.frombuffer(base64.b64decode(packed["float32"]), "<f4")
+    codes = np.frombuffer(base64.b64decode(packed["int8"] or ""), "i1")
+    for name, shape in packed["shapes"].items():
+        as_codes = bool(packed["int8"]) and len(shape) == 2
+        n = shape[0] if as_codes else math.prod(shape)
+        param, floats = floats[:n], floats[n:]
+        if as_codes:
+            code, codes = codes[: math.prod(shape)], codes[math.prod(shape) :]
+            param = code.reshape(shape) * param[:, None]
+        net.params[name][...] = param.reshape(shape)
+    return net
 
 
 def _quantised(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -209,10 +209,15 @@ class PanelView {
     this.offs.push(() => this.model.off(event, handler));
   }
 
-  /** Return the packaged model, from the page's own script or from JupyterLab's kernel. */
+  /**
+   * Return the packaged model, from the page's own script or from JupyterLab's kernel, which may
+   * answer with the vocabulary of a model that it runs itself.
+   */
   weights() {
     return new Promise((resolve) => {
-      this.on("msg:custom", (message) => message.weights && resolve(message.weights));
+      this.on("msg:custom", (message) => {
+        if (message.weights || message.vocabulary) resolve(message.weights ?? message);
+      });
       this.model.send({ ask: "weights" });
     });
   }
@@ -226,6 +231,13 @@ class PanelView {
     for (const [name, value] of Object.entries(structuredClone(this.model.get("initial"))))
       this.model.set(name, value);
     this.model.save_changes();
+    this.onReset?.();
+  }
+
+  /** Return the present values of all traits that Reset knows. */
+  state() {
+    const names = Object.keys(this.model.get("initial"));
+    return Object.fromEntries(names.map((name) => [name, this.model.get(name)]));
   }
 
   /** Add a group of controls under a heading of its own. */
@@ -313,20 +325,19 @@ class PanelView {
 
   /** Draw now and after every change of the state, which `draw` gets, or of the width. */
   start(draw) {
-    const names = Object.keys(this.model.get("initial"));
     const now = () => {
       for (const node of this.pictures) {
         const width = Math.max(node.clientWidth, 240);
         node.setAttribute("viewBox", `0 0 ${width} ${node.getAttribute("height")}`);
         node.replaceChildren();
       }
-      draw(Object.fromEntries(names.map((name) => [name, this.model.get(name)])));
+      draw(this.state());
     };
     this.redraw = () => {
       cancelAnimationFrame(this.frame);
       this.frame = requestAnimationFrame(now);
     };
-    names.forEach((name) => this.on(`change:${name}`, this.redraw));
+    for (const name of Object.keys(this.state())) this.on(`change:${name}`, this.redraw);
     let width = this.stage.clientWidth;
     const watcher = new ResizeObserver(() => {
       if (this.stage.clientWidth !== width) this.redraw();

@@ -1,0 +1,88 @@
+// What the playground plays with: the page's own model, or one in JupyterLab's kernel.
+
+import { loadModel } from "./gpt.js";
+import { decodeText, encodeText, streamTokens, textStream } from "./sampling.js";
+
+/** The packaged model, run by the page itself. */
+class PageEngine {
+  constructor(packed) {
+    this.model = loadModel(packed);
+    this.unit = "byte";
+  }
+
+  async next({ prompt }) {
+    return nextLogits(this.model, prompt);
+  }
+
+  async *write({ prompt, length, ...settings }, signal) {
+    const text = textStream();
+    const ids = encodeText(prompt);
+    for await (const step of streamTokens(this.model, ids, length, { ...settings, signal }))
+      yield { ...step, piece: text.push(step.id) };
+  }
+
+  label(id) {
+    return id > 32 && id < 127 ? String.fromCharCode(id) : nameOf(decodeText([id]), id);
+  }
+}
+
+/** A model in JupyterLab's kernel; questions and answers carry a number. */
+class KernelEngine {
+  constructor(view, vocabulary) {
+    this.view = view;
+    this.vocabulary = vocabulary;
+    this.unit = "token";
+    this.waiting = new Map();
+    view.on("msg:custom", (message, buffers) => {
+      const [resolve, reject] = this.waiting.get(message.reply) ?? [];
+      this.waiting.delete(message.reply);
+      if (message.error) reject?.(new Error(message.error));
+      else resolve?.({ ...message, logits: (buffers ?? []).map(floatsOf) });
+    });
+  }
+
+  ask(question) {
+    const number = (this.asked = (this.asked ?? 0) + 1);
+    return new Promise((resolve, reject) => {
+      this.waiting.set(number, [resolve, reject]);
+      this.view.model.send({ ...question, number });
+    });
+  }
+
+  async next({ prompt }) {
+    return (await this.ask({ ask: "next", prompt })).logits[0];
+  }
+
+  async *write({ length, ...settings }, signal) {
+    await this.ask({ ask: "start", n: length, ...settings, top_k: settings.top_k || null });
+    for (let done = false; !done;) {
+      const { steps, logits, ...reply } = await this.ask({ ask: "more" });
+      if (signal.aborted) return;
+      for (const [i, step] of steps.entries())
+        yield { ...step, logits: logits[i], piece: this.vocabulary[step.id] };
+      done = reply.done;
+    }
+  }
+
+  label(id) {
+    return nameOf(this.vocabulary[id], id);
+  }
+}
+
+function floatsOf(view) {
+  return new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+}
+
+/** Write a token so that it can be seen. */
+function nameOf(piece, id) {
+  if (piece === "" || piece.includes("\ufffd")) return `#${id}`;
+  return piece.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+}
+
+function nextLogits(model, prompt) {
+  const { vocab_size, context_length } = model.config;
+  const ids = encodeText(prompt).slice(-context_length);
+  return ids.length ? model.forward(ids).slice(-vocab_size) : null;
+}
+
+export { KernelEngine, PageEngine, nextLogits };

@@ -1,0 +1,184 @@
+// The playground: a prompt, a model that continues it, and each token's alternatives.
+
+import { COLOURS, PanelView, bars, fixed, html } from "./kit.js";
+import { KernelEngine, PageEngine, nextLogits } from "./engines.js";
+import { loadModel } from "./gpt.js";
+import { entropy, traceFilters } from "./sampling.js";
+
+const SHOWN = 10; // tokens in the list of bars
+
+function follow(logits, { temperature, top_k, top_p }) {
+  const trace = traceFilters(logits, { temperature, top_k, top_p });
+  const summary = {
+    entropy: entropy(trace.raw),
+    "entropy at temperature": entropy(trace.temperature),
+    "entropy left": entropy(trace.top_p),
+    "kept by top-k": trace.kept.top_k,
+    "kept by top-p": trace.kept.top_p,
+  };
+  return { trace, summary };
+}
+
+function compute(state, packed) {
+  const logits = nextLogits(loadModel(packed), state.prompt);
+  if (!logits) return {};
+  const { trace, summary } = follow(logits, state);
+  const best = [...trace.ranked].slice(0, SHOWN).map((id, i) => [`rank ${i + 1}`, trace.raw[id]]);
+  return { ...summary, ...Object.fromEntries(best) };
+}
+
+/** Describe the best tokens, and the drawn one: chance after the filters, or what removed it. */
+function rowsOf(trace, drawn, label) {
+  const ids = trace.ranked.slice(0, SHOWN);
+  if (drawn !== undefined && !ids.includes(drawn)) ids[SHOWN - 1] = drawn;
+  return ids.map((id) => {
+    const rank = trace.ranked.indexOf(id);
+    const removed = rank >= trace.kept.top_k ? "top-k" : rank >= trace.kept.top_p ? "top-p" : "";
+    const share = removed ? trace.temperature[id] : trace.top_p[id];
+    const text = removed ? `cut by ${removed}` : fixed(share, 3);
+    const mark = id === drawn ? " ←" : "";
+    return {
+      label: label(id) + mark,
+      share,
+      text,
+      colour: COLOURS.head,
+      off: Boolean(removed),
+      id,
+    };
+  });
+}
+
+async function render({ model, el }) {
+  const view = new PanelView({ model, el, title: "Playground" });
+  const written = []; // steps of the text on the screen
+  let [engine, running, asked] = [null, null, {}]; // asked: the prompt whose next token is known
+
+  const write = view.button("Write", () => start());
+  const stop = view.button("Stop", () => running?.abort());
+  const buttons = html("div", { class: "gp-buttons" }, write, stop);
+  view.group("The text", view.text("prompt", { label: "prompt", rows: 3, most: 400 }), buttons);
+  view.group(
+    "How a token is drawn",
+    view.range("temperature", { label: "temperature", min: 0, max: 2, step: 0.05, show: warmth }),
+    view.range("top_k", { label: "top-k", min: 0, max: 256, show: (k) => (k ? String(k) : "all") }),
+    view.range("top_p", { label: "top-p", min: 0, max: 1, step: 0.01, show: (p) => fixed(p) }),
+    view.range("seed", { label: "seed", min: 0, max: 999 }),
+    view.range("length", { label: "length", min: 10, max: 250, step: 10 }),
+  );
+  const look = view.range("look", { label: "show token", min: 1, max: 251, show: place });
+  const slider = look.querySelector("input");
+  const paper = html("div", {
+    class: "gp-paper gp-spoken",
+    tabindex: 0,
+    role: "region",
+    "aria-label": "The text; a click on a letter shows what else was possible",
+  });
+  const list = html("div", {});
+  view.stage.append(paper, html("div", {}, look, list));
+
+  function place(n) {
+    return n <= written.length ? `${n} of ${written.length}` : "next";
+  }
+
+  /** Begin again with nothing written. */
+  function clear() {
+    running?.abort();
+    written.length = 0;
+    paper.replaceChildren(html("span", { class: "gp-prompt" }, model.get("prompt")));
+    view.done = "";
+    view.set("look", 251);
+    view.redraw?.();
+  }
+
+  async function start() {
+    clear();
+    const mine = (running = new AbortController());
+    const { look: _, ...settings } = view.state();
+    const began = performance.now();
+    view.redraw();
+    try {
+      for await (const step of engine.write(settings, mine.signal)) {
+        if (mine.signal.aborted) break;
+        const n = written.push(step);
+        const letter = html("span", { onclick: () => view.set("look", n) }, step.piece);
+        paper.append(letter);
+        paper.scrollTop = paper.scrollHeight;
+        view.redraw();
+      }
+      const rate = (1000 * written.length) / (performance.now() - began);
+      if (running === mine) view.done = `${Math.round(rate)} ${engine.unit}s a second`;
+    } catch (error) {
+      view.done = error.message;
+    }
+    if (running === mine) running = null;
+    view.redraw();
+  }
+
+  async function ask(prompt) {
+    asked = { prompt };
+    try {
+      asked.logits = await engine.next({ prompt });
+    } catch (error) {
+      asked.fault = error.message;
+    }
+    view.redraw?.();
+  }
+
+  view.on("change:prompt", () => clear());
+  view.onReset = clear;
+  view.offs.push(() => running?.abort());
+  clear();
+  view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
+  const reply = await view.weights();
+  engine = reply.vocabulary ? new KernelEngine(view, reply.vocabulary) : new PageEngine(reply);
+  await ask(model.get("prompt"));
+
+  return view.start((state) => {
+    write.disabled = Boolean(running) || !state.prompt;
+    stop.disabled = !running;
+    const at = state.look <= written.length ? state.look - 1 : -1;
+    slider.disabled = !written.length;
+    slider.max = written.length + 1;
+    slider.value = state.look;
+    look.querySelector(".gp-value").textContent = place(state.look);
+    paper.querySelector(".gp-here")?.classList.remove("gp-here");
+    if (at >= 0) paper.children[at + 1].classList.add("gp-here");
+    if (asked.prompt !== state.prompt) ask(state.prompt);
+    const step = written.at(at);
+    const logits = step?.logits ?? asked.logits;
+    if (!logits) {
+      list.replaceChildren();
+      view.setTable("No prompt", ["token"], []);
+      view.say(state.prompt ? (asked.fault ?? "Reading …") : "Type at least one character.");
+      return;
+    }
+    const { trace, summary } = follow(logits, state);
+    const rows = rowsOf(trace, step?.id, (id) => engine.label(id));
+    list.replaceChildren(bars(rows));
+    const kept = summary["kept by top-p"];
+    const idle = view.done || `Write adds ${state.length} ${engine.unit}s with seed ${state.seed}`;
+    const tail = running ? "It is writing" : idle;
+    view.say(
+      `${step ? `Token ${written.indexOf(step) + 1}` : "The next token"}: entropy ` +
+        `${fixed(summary.entropy)} nats, ${fixed(summary["entropy at temperature"])} at this ` +
+        `temperature, ${fixed(summary["entropy left"])} after the filters, which leave ${kept} of ` +
+        `${logits.length}. ${tail}.`,
+    );
+    view.setTable(
+      "The best tokens, after temperature and after the filters",
+      ["token", "raw", "temperature", "drawn with"],
+      rows.map(({ label, id, text }) => [
+        label,
+        fixed(trace.raw[id], 3),
+        fixed(trace.temperature[id], 3),
+        text,
+      ]),
+    );
+  });
+}
+
+function warmth(value) {
+  return value === 0 ? "0, greedy" : fixed(value);
+}
+
+export default { render, compute };
