@@ -127,8 +127,8 @@ context of {cfg.context_length} bytes, a tied head (`GPTConfig.preset("mini")`).
   {torch.__version__} on {torch.get_num_threads()} CPU thread(s), in {seconds / 60:.0f} minutes.
 - **Training.** {len(trainer.history):,} steps of {config.batch_size} windows, \
 {trainer.history[-1].tokens:,} bytes in all: Muon for the blocks' matrices (rate
-  {config.muon_learning_rate:g}, momentum {config.momentum:g}), AdamW for the rest ({config.learning_rate:g}), \
-both falling over the last {config.decay_share:.0%}.
+  {config.muon_learning_rate:g}, momentum {config.momentum:g}), AdamW for the rest \
+({config.learning_rate:g}), both falling over the last {config.decay_share:.0%}.
 - **Loss.** {best:.3f} nats per byte on held-out text (ln 256 is 5.545); the whole curve and
   samples along the way are in `history.json`.
 - **Limits.** It has learnt spelling, layout and rhythm, and means nothing by them. It knows no
