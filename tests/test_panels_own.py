@@ -1,17 +1,19 @@
 """What is special to single panels: the numbers of their scripts against gptlib itself."""
 
+import copy
 import random
 import runpy
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import traitlets
 from conftest import ROOT
 from playwright.sync_api import Browser, Page, expect
 
 from gptlib import GPT, KVCache, accounting, generate, panels
 from gptlib.config import PRESETS, GPTConfig
-from gptlib.panels import depth, gelu, kv_cache, ledger
+from gptlib.panels import depth, gelu, kv_cache, ledger, replay
 
 pytestmark = pytest.mark.browser
 
@@ -165,3 +167,61 @@ def test_heads_that_do_not_divide_the_width_are_refused_in_gptconfigs_words(
     expect(page.locator(".gp-readout")).to_contain_text(str(refusal.value))
     page.get_by_label("heads H").press("ArrowRight")
     expect(page.locator(".gp-readout")).to_contain_text("Stage 1 of 17")
+
+
+RUN: dict[str, Any] = {
+    "history": {
+        "step": [0, 1, 9, 99],
+        "tokens": [64, 128, 640, 6400],
+        "loss": [5.6, 5.4, 4.0, 2.5],
+        "learning_rate": [1e-4, 2e-4, 1e-3, 1e-4],
+    },
+    "validation": {"step": [0, 50, 100], "loss": [5.55, 3.0, 2.4]},
+    "samples": [{"step": 0, "text": "\x00<b>$x$</b>"}, {"step": 10, "text": "the the"}],
+}
+
+
+def test_the_replay_shows_what_was_recorded_last_before_the_present_step(compute: Compute) -> None:
+    states = [panels.ReplayPanel(history=RUN, row=row).state() for row in range(6)]
+    shown = compute(panels.ReplayPanel, states)
+    assert shown == [panels.ReplayPanel(**state).numbers() for state in states]
+    steps = "steps", "steps before it", "steps before the sample"
+    found = [tuple(numbers[name] for name in steps) for numbers in shown]
+    assert found == [(1, 0, 0), (2, 0, 0), (10, 0, 10), *[(100, 100, 10)] * 3]
+
+
+def test_a_jump_shows_the_text_that_was_written_there_as_it_is(
+    show: Callable[[panels.Panel], Page],
+) -> None:
+    page = show(panels.ReplayPanel(history=RUN))
+    text = page.get_by_role("region", name="Text of the model")
+    expect(text).to_have_text("the the")
+    page.get_by_role("button", name="0", exact=True).click()
+    expect(text).to_have_text("·<b>$x$</b>")
+    expect(page.locator(".gp-readout")).to_contain_text("After 1 step and 64 bytes")
+
+
+def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    run = copy.deepcopy(RUN)
+    change(run)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("run", "what"),
+    [
+        ([], "lacks a part"),
+        (broken(lambda run: run["history"].pop("loss")), "lacks a part.*loss"),
+        (broken(lambda run: run["history"]["loss"].pop()), "one length.*'history'"),
+        (broken(lambda run: run["validation"].update(step=[], loss=[])), "'validation'"),
+        (broken(lambda run: run["samples"].pop(0)), "before the second step in 'samples'"),
+        (broken(lambda run: run["samples"].reverse()), "rising steps in 'samples'"),
+        (broken(lambda run: run["samples"][0].update(text=3)), "texts"),
+        (broken(lambda run: run["history"].update(loss=[1, 2, 3, float("nan")])), "finite"),
+        (broken(lambda run: run["history"].update(step=[0, 1, 2, "3"])), "finite"),
+        ({**RUN, "history": {name: [1] for name in replay.COLUMNS}}, "2 to 200 rows"),
+    ],
+)
+def test_a_run_that_is_not_whole_is_refused_by_what_it_lacks(run: Any, what: str) -> None:
+    with pytest.raises(traitlets.TraitError, match=f"history .*{what}"):
+        panels.ReplayPanel(history=run)

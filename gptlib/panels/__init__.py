@@ -11,6 +11,7 @@ from gptlib.panels.layer_norm import LayerNormPanel
 from gptlib.panels.ledger import LedgerPanel
 from gptlib.panels.machine import MachinePanel
 from gptlib.panels.playground import PlaygroundPanel
+from gptlib.panels.replay import ReplayPanel
 
 __all__ = [
     "AttentionPanel",
@@ -22,4 +23,5 @@ __all__ = [
     "MachinePanel",
     "Panel",
     "PlaygroundPanel",
+    "ReplayPanel",
 ]
