@@ -12,6 +12,7 @@ pytestmark = pytest.mark.browser
 
 # The interactive figures of each page, by the name of their script.
 DECLARED = {
+    "book/welcome": ["playground"],
     "notebooks/01_the_whole_machine": ["machine"],
     "notebooks/02_layer_norm": ["layer_norm"],
     "notebooks/03_gelu_feed_forward": ["gelu"],
