@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 import torch
 from browsing import QuietHandler
+from comparing import Comparisons
 from playwright.sync_api import Browser, sync_playwright
 
 from gptlib import cli
@@ -125,3 +126,24 @@ def origins(site: Site) -> Iterator[dict[str, str]]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield {"disk": site.html.as_uri(), "http": f"http://127.0.0.1:{server.server_port}"}
         server.shutdown()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the chapters' comparisons last: they run beside all other tests from the start."""
+    items.sort(key=_is_comparison)
+
+
+def _is_comparison(item: pytest.Item) -> bool:
+    return {"path", "machine"} <= set(getattr(getattr(item, "callspec", None), "params", ()))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def comparisons(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Comparisons]:
+    """Start the comparisons among the selected tests, in their order."""
+    params = [item.callspec.params for item in filter(_is_comparison, request.session.items)]
+    cases = [(each["path"], each["machine"]) for each in params]
+    started = Comparisons(cases, tmp_path_factory.mktemp("comparisons"))
+    yield started
+    started.close()

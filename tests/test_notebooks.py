@@ -6,17 +6,13 @@ twice in a row.
 
 import ast
 import inspect
-import os
 import pkgutil
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
 import pytest
+from comparing import MACHINES, Comparisons
 from nbformat import NotebookNode
 
 import gptlib
@@ -169,49 +165,10 @@ def test_every_name_of_gptlib_in_the_text_exists(path: Path) -> None:
         pkgutil.resolve_name(name)  # raises where there is no such name
 
 
-MACHINES = {
-    "this_machine": {},
-    "one_thread_avx2_each_cell_twice": {"OMP_NUM_THREADS": "1", "ATEN_CPU_CAPABILITY": "avx2"},
-}
-
-
-def compare(path: Path, machine: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a chapter under nbval in `folder`."""
-    notebook = nbformat.read(path, as_version=4)
-    if "twice" in machine:
-        cells = [[cell, cell] if cell.cell_type == "code" else [cell] for cell in notebook.cells]
-        notebook.cells = [NotebookNode(cell) for pair in cells for cell in pair]
-        for position, cell in enumerate(notebook.cells):
-            cell.id = f"cell-{position}"
-    nbformat.write(notebook, folder / path.name)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"]
-    command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
-    command += [f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"]
-    command += ["--rootdir", str(folder), str(folder / path.name)]
-    environment = os.environ | MACHINES[machine]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-
-
-@pytest.fixture(scope="module")
-def comparisons(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[dict[tuple[Path, str], Future]]:
-    """Start all comparisons, as many at a time as there are cores."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {
-            (path, machine): pool.submit(compare, path, machine, tmp_path_factory.mktemp(path.stem))
-            for machine in MACHINES
-            for path in NOTEBOOKS
-        }
-        pool.shutdown(cancel_futures=True)
-
-
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_its_stored_outputs_come_out_again(
-    path: Path, machine: str, comparisons: dict[tuple[Path, str], Future]
+    path: Path, machine: str, comparisons: Comparisons
 ) -> None:
-    run = comparisons[path, machine].result()
+    run = comparisons.result(path, machine)
     assert run.returncode == 0, run.stdout[-4000:]
