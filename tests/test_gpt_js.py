@@ -1,6 +1,5 @@
 """The engine in the page, run by Chromium on an empty page: equal to torch and to gptlib's rule."""
 
-import base64
 import json
 import math
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import pytest
 import torch
 from playwright.sync_api import Error, Page, sync_playwright
 
-from gptlib import GPT, ByteTokenizer, GPTConfig, NumpyGPT, generate, sampling
+from gptlib import GPT, ByteTokenizer, GPTConfig, NumpyGPT, checkpoint, corpus, generate, sampling
 from gptlib.panels import engine
 
 pytestmark = pytest.mark.browser
@@ -57,6 +56,7 @@ def page(chromium: str) -> Iterator[Page]:
         requests: list[str] = []
         page.route("**/*", lambda route: (requests.append(route.request.url), route.abort()))
         packed = {name: engine.pack(model, "float32") for name, model in MODELS.items()}
+        packed["packaged"] = engine.pack(checkpoint.packaged()[0])
         page.evaluate(LOAD, [engine.source(), packed])
         yield page
         browser.close()
@@ -185,14 +185,43 @@ def test_wrong_ids_are_refused(page: Page, ids: list[Any], complaint: str) -> No
 # The packed weights -------------------------------------------------------------------------------
 
 
+EXACT = {"tok_emb.weight", "head.weight"}
+
+BEST = """(name, rows) => rows.map((ids) => {
+    const model = engine.loadModel(models[name]);
+    const V = model.config.vocab_size;
+    const logits = model.forward(ids);
+    const rowOf = (t) => logits.subarray(t * V, (t + 1) * V);
+    return ids.map((_, t) => rowOf(t).indexOf(Math.max(...rowOf(t))));
+})"""
+
+
+def test_the_packaged_model_keeps_its_best_token_on_99_percent_of_held_out_text(page: Page) -> None:
+    model, tokenizer = checkpoint.packaged()
+    length = model.cfg.context_length
+    tokens = corpus.encode_corpus(corpus.shakespeare(), tokenizer)
+    _, held_out = corpus.split(tokens, context_length=length)
+    windows, _ = corpus.fixed_windows(held_out, 8, length)
+    with torch.no_grad():
+        expected = model(torch.tensor(windows)).argmax(-1).numpy()  # (8, T)
+    found = np.array(ask(page, BEST, "packaged", windows.tolist()))
+    share = (found == expected).mean()
+    print(f"{share:.2%} of {found.size} positions")
+    assert share >= 0.99
+
+
 def test_int8_weights_are_off_by_half_a_step_at_most(page: Page) -> None:
     net = NumpyGPT.from_torch(MODELS["odd"])
-    decoded = ask(page, "engine.decodeWeights", engine.pack(net))
+    packed = engine.pack(net)
+    decoded, unpacked = ask(page, "engine.decodeWeights", packed), engine.unpack(packed).params
     assert list(decoded) == list(net.params)
+    assert {n for n, p in net.params.items() if p.ndim == 2} - {*packed["rounded"]} == EXACT
     for name, param in net.params.items():
-        found = np.array(decoded[name]).reshape(param.shape)
-        step = np.abs(param).max(axis=1, keepdims=True) / 127 if param.ndim == 2 else 0
+        found = np.array(decoded[name], np.float32).reshape(param.shape)
+        rounded = name in packed["rounded"]
+        step = np.abs(param).max(axis=1, keepdims=True) / 127 if rounded else 0
         assert (np.abs(found - param) <= 0.501 * step).all(), name
+        assert np.array_equal(found, unpacked[name]), name
 
 
 def test_float32_weights_come_back_exactly(page: Page) -> None:
@@ -214,9 +243,11 @@ def test_the_mini_model_takes_a_megabyte_and_a_half_at_most() -> None:
 
 def test_a_row_of_zeros_survives_packing() -> None:
     net = NumpyGPT(GPTConfig(5, 4, 4, 1, 1, 0.0))
-    net.params["tok_emb.weight"][2] = 0.0
-    codes = np.frombuffer(base64.b64decode(engine.pack(net)["int8"]), "i1")
-    assert codes[:20].reshape(5, 4)[2].tolist() == [0, 0, 0, 0]
+    net.params["pos_emb.weight"][2] = 0.0
+    table = engine.unpack(engine.pack(net)).params["pos_emb.weight"]
+    assert table[2].tolist() == [0, 0, 0, 0]
+    assert np.isfinite(table).all()
+    assert table[3].any()
 
 
 @pytest.mark.parametrize(
@@ -306,6 +337,12 @@ def test_ties_and_exact_sums_are_settled_as_the_rule_says(
     assert np.flatnonzero(found["top_p"]).tolist() == sorted(kept)
     if settings.get("temperature") != 0:
         assert sorted(found["ranked"][: found["kept"]["top_p"]]) == sorted(kept)
+
+
+def test_a_sum_that_misses_top_p_by_rounding_counts_as_reached(page: Page) -> None:
+    logits = np.log([0.15, 0.35, 0.3, 0.2]).tolist()  # 0.35 + 0.3 comes out below 0.65
+    found = ask(page, FILTERS, [[logits, {"top_p": 0.65}]])[0]
+    assert np.flatnonzero(found["top_p"]).tolist() == [1, 2]
 
 
 def test_what_each_filter_removed_can_be_read_off_the_ranking(page: Page) -> None:

@@ -12,22 +12,24 @@ function loadModel(packed) {
 }
 
 /** Return one Float32Array per parameter, under the names of the torch model. */
-function decodeWeights({ shapes, int8, float32 }) {
+function decodeWeights({ shapes, rounded, int8, float32 }) {
   const floats = new Float32Array(bytesOf(float32).buffer);
-  const codes = int8 && new Int8Array(bytesOf(int8).buffer);
+  const codes = new Int8Array(bytesOf(int8).buffer);
   let [nextFloat, nextCode] = [0, 0];
   const take = (n) => floats.subarray(nextFloat, (nextFloat += n));
-  const decodeRows = (rows, columns) => {
+  const takeRounded = (rows, columns) => {
     const scales = take(rows);
     const matrix = new Float32Array(rows * columns);
-    for (let i = 0; i < matrix.length; i++) {
-      matrix[i] = codes[nextCode++] * scales[Math.floor(i / columns)];
+    for (let row = 0, i = 0; row < rows; row++) {
+      for (const end = i + columns; i < end; i++) matrix[i] = codes[nextCode++] * scales[row];
     }
     return matrix;
   };
-  const decodeOne = ([rows, columns]) =>
-    codes && columns ? decodeRows(rows, columns) : take(rows * (columns ?? 1));
-  return Object.fromEntries(Object.entries(shapes).map(([name, of]) => [name, decodeOne(of)]));
+  const params = Object.entries(shapes).map(([name, [rows, columns = 1]]) => [
+    name,
+    rounded.includes(name) ? takeRounded(rows, columns) : take(rows * columns),
+  ]);
+  return Object.fromEntries(params);
 }
 
 function bytesOf(base64) {
@@ -69,7 +71,8 @@ class GPT {
    *
    * With a cache, ids follow those it holds; however a text is cut into calls, the logits are the
    * same to the last bit. `trace`, an object, receives each layer's attention weights (H, T, S) as
-   * "blocks.0.attn.weights". `scale` and `mask` switch off what chapter 5 takes away.
+   * "blocks.0.attn.weights". Without the `scale`, or without the `mask` (for ids in one call), it
+   * is the broken machine of chapter 5.
    */
   forward(ids, { cache = this.newCache(), trace = null, scale = true, mask = true } = {}) {
     this.check(ids, cache.length);
@@ -153,11 +156,16 @@ function linear(x, { weight, bias }, nIn) {
  * rows, `along` apart the n numbers of a row.
  */
 function addProduct(out, at, rows, m, j, down, along, v, i, n) {
+  const down2 = 2 * down;
+  const down3 = 3 * down;
+  const down4 = 4 * down;
+  const down5 = 5 * down;
+  const down6 = 6 * down;
+  const down7 = 7 * down;
+  let s0, s1, s2, s3, s4, s5, s6, s7;
   let row = 0;
   for (; row + 8 <= rows; row += 8) {
-    const [down2, down3, down4] = [2 * down, 3 * down, 4 * down];
-    const [down5, down6, down7] = [5 * down, 6 * down, 7 * down];
-    let [s0, s1, s2, s3, s4, s5, s6, s7] = [0, 0, 0, 0, 0, 0, 0, 0];
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0;
     for (let k = i, p = j + row * down; k < i + n; k++, p += along) {
       const factor = v[k];
       s0 += factor * m[p];
@@ -188,10 +196,11 @@ function addProduct(out, at, rows, m, j, down, along, v, i, n) {
 /** Add four rows of x (T, I), from row t on, times weight (O, I) to those rows of out (T, O). */
 function addFourRows(out, x, t, weight, nIn, nOut) {
   const [x0, x1, x2, x3] = [t * nIn, (t + 1) * nIn, (t + 2) * nIn, (t + 3) * nIn];
+  let a0, a1, a2, a3, b0, b1, b2, b3;
   for (let o = 0; o < nOut; o += 2) {
     const p = o * nIn;
     const q = Math.min(o + 1, nOut - 1) * nIn; // an odd number of outputs ends with one alone
-    let [a0, a1, a2, a3, b0, b1, b2, b3] = [0, 0, 0, 0, 0, 0, 0, 0];
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = 0;
     for (let i = 0; i < nIn; i++) {
       const a = weight[p + i];
       const b = weight[q + i];
@@ -236,7 +245,7 @@ function layerNorm(x, { scale, shift }) {
   return out;
 }
 
-/** Bend x in place: 0.5 x (1 + tanh u), written as its equal x / (1 + exp(-2u)), which is faster. */
+/** Bend x in place: 0.5 x (1 + tanh u), in its equal and faster form x / (1 + exp(-2u)). */
 function gelu(x) {
   const factor = -2 * Math.sqrt(2 / Math.PI);
   for (let i = 0; i < x.length; i++) {
