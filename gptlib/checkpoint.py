@@ -79,6 +79,7 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
         safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
     except safetensors.SafetensorError as error:
         raise OSError(f"cannot write {path}: {error}") from error
+    path.chmod(0o644)  # it was made for its owner only
 
 
 def prepare_folder(folder: str | Path) -> Path:
@@ -208,8 +209,8 @@ def clear_leftovers(run: str | Path) -> None:
 
 
 def prune(run: Path, keep: int) -> None:
-    """Remove all checkpoints but the newest `keep` and the best."""
-    kept = [*steps(run)[-keep:], best(run)]
+    """Remove all checkpoints but the newest `keep` and, where keep is not 0, the best."""
+    kept = [*steps(run)[-keep:], best(run)] if keep else []
     for folder in steps(run):
         if folder not in kept:
             doomed = run / f"{ASIDE}{folder.name}"  # half removed, it must not look like one

@@ -1,4 +1,4 @@
-"""The command line: `gptlib train | sample | export | account | doctor`.
+"""The command line: `gptlib train | prepare | sample | export | account | doctor`.
 
 Each command is a typed function; tyro turns its arguments into options with help, and answers a
 misspelt option with the nearest one. All other wrong input ends in one line on standard error. Both
@@ -7,6 +7,7 @@ exit with code 2.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import io
@@ -38,14 +39,20 @@ def train(
     n_heads: int | None = None,
     n_layers: int | None = None,
     drop_rate: float | None = None,
-    overwrite: bool = False,
+    device: str = "auto",
+    plain: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = TrainConfig(),  # noqa: B008 (frozen)
 ) -> None:
-    """Train a model on a text and save it.
+    """Train a model on a text, with checkpoints on the way.
+
+    Ctrl-C saves and stops; --resume goes on, bit for bit on the CPU. To use several GPUs or
+    machines: torchrun --nproc_per_node=N -m gptlib.cli train ... with the same options.
 
     Args:
-        out: Folder for the trained model; made if need be.
-        corpus: "shakespeare", or the path of a UTF-8 text file.
+        out: Folder of the run; made if need be.
+        corpus: "shakespeare", the path of a UTF-8 text file, or a folder of `gptlib prepare`.
         preset: Size of the model: mini, gpt2-small, gpt2-medium, gpt2-large or gpt2-xl.
         tokenizer: How text becomes ids; by default bytes for mini and gpt2 for the others.
         context_length: Most positions read at once, instead of the preset's.
@@ -53,7 +60,10 @@ def train(
         n_heads: Attention heads per block, instead of the preset's.
         n_layers: Blocks, instead of the preset's.
         drop_rate: Dropout probability, instead of the preset's.
-        overwrite: Replace a model that the folder already holds.
+        device: auto, cuda, mps or cpu.
+        plain: The usual recipe, AdamW with one cosine, for every number that is not given.
+        resume: Go on with the run in the folder. Its own numbers hold, but for those given.
+        overwrite: Start anew and remove the run that the folder holds.
         config: The run's numbers.
     """
     changes: dict[str, Any] = {
@@ -65,33 +75,138 @@ def train(
     }
     changes = {name: value for name, value in changes.items() if value is not None}
     cfg = GPTConfig.preset(preset, **changes)  # before anything slow
+    if resume and (overwrite or changes or tokenizer):
+        given = "overwrite" if overwrite else next(iter(changes), "tokenizer")
+        raise ValueError(f"--resume keeps the run's own model; --{given.replace('_', '-')} cannot")
+    given_numbers = _given(config)
+    if plain:
+        config = TrainConfig.plain(**given_numbers)
 
+    from gptlib import parallel
+
+    on = parallel.pick_device(device)
+    with parallel.process_group(on):
+        if resume:
+            text = _training_text(corpus, None, out)
+            trainer = _resumed(out, text[0], given_numbers, on)
+        else:
+            _refuse_held(out, "--out", overwrite)
+            kind = tokenizer or ("bytes" if preset == "mini" else "gpt2")
+            trainer = _fresh(cfg, _training_text(corpus, kind), config, on)
+            _empty(out)
+            _say_once(
+                f"{trainer.model.num_params():,} parameters on {on}, {len(trainer.train_tokens):,}"
+                f" training and {len(trainer.val_tokens):,} validation tokens"
+            )
+        _run(trainer, out, f"--corpus {corpus} " if corpus != "shakespeare" else "")
+
+
+def _given(config: TrainConfig) -> dict[str, Any]:
+    """Return the numbers that differ from the defaults: those the command line has changed."""
+    fields = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
+    return {n: getattr(config, n) for n, usual in fields.items() if getattr(config, n) != usual}
+
+
+def _training_text(corpus: str, kind: str | None, run: Path | None = None) -> tuple[Any, Any]:
+    """Return the tokens to train on and their tokenizer; that of `run` where there is one."""
+    from gptlib import checkpoint, shards
+    from gptlib import corpus as corpora
+
+    if Path(corpus).is_dir():
+        return shards.load(corpus)
+    text = corpora.shakespeare() if corpus == "shakespeare" else corpora.load_text(corpus)
+    tok = checkpoint.load(run)[1] if run else _make_tokenizer(str(kind), text)
+    return corpora.encode_corpus(text, tok), tok
+
+
+def _fresh(cfg: GPTConfig, text: tuple[Any, Any], config: TrainConfig, device: Any) -> Any:
     import torch
 
-    from gptlib import checkpoint
-    from gptlib import corpus as corpora
+    from gptlib import corpus
     from gptlib.model import GPT
     from gptlib.trainer import Trainer
 
-    _refuse_held(out, "--out", overwrite)
-    text = corpora.shakespeare() if corpus == "shakespeare" else corpora.load_text(corpus)
-    kind = tokenizer or ("bytes" if preset == "mini" else "gpt2")
-    tok = _make_tokenizer(kind, text)
+    tokens, tok = text
     cfg = GPTConfig.from_dict({**cfg.to_dict(), "vocab_size": tok.n_vocab})
-    tokens = corpora.encode_corpus(text, tok)
-    train_tokens, val_tokens = corpora.split(tokens, context_length=cfg.context_length)
+    texts = corpus.split(tokens, context_length=cfg.context_length)
     torch.manual_seed(config.seed)
-    trainer = Trainer(GPT(cfg), train_tokens, val_tokens, config)
-    checkpoint.prepare_folder(out)
-    _say(
-        f"{trainer.model.num_params():,} parameters, {len(train_tokens):,} training and"
-        f" {len(val_tokens):,} validation tokens"
-    )
-    trainer.run()
-    checkpoint.save(out, trainer.model, tok)
+    return Trainer(GPT(cfg).to(device), *texts, config, tok)
+
+
+def _resumed(out: Path, tokens: Any, given: dict[str, Any], device: Any) -> Any:
+    from gptlib import checkpoint, corpus
+    from gptlib.trainer import Trainer
+
+    cfg = checkpoint.load(out)[0].cfg
+    texts = corpus.split(tokens, context_length=cfg.context_length)
+    trainer, report = Trainer.resume(out, *texts, changes=given, device=device)
+    for line in report.splitlines():
+        _say_once(line)
+    return trainer
+
+
+def _run(trainer: Any, out: Path, corpus_option: str) -> None:
+    """Train to the end, a budget or Ctrl-C, and say how to go on or what to do with the result."""
+    from gptlib import parallel
+
+    again = f"go on with: gptlib train --out {out} {corpus_option}--resume"
+    try:
+        trainer.run(out=out)
+    except KeyboardInterrupt as stopped:
+        _say_once(f"gptlib: {stopped or 'stopped'}; {again}")
+        raise SystemExit(130) from None
+    except RuntimeError as error:  # what a collective operation raises when a partner has gone
+        if parallel.world_size() == 1:
+            raise
+        reason = str(error).splitlines()[0]
+        raise RuntimeError(
+            f"process {parallel.rank()} of {parallel.world_size()} stopped at step"
+            f" {len(trainer.history)}, another one may have died ({reason}); {again}"
+        ) from error
     first, last = trainer.evaluations[0], trainer.evaluations[-1]
-    _say(f"validation loss {first.loss:.3f} -> {last.loss:.3f} nats per token; saved in {out}")
-    _say(f"read it with: gptlib sample {out}")
+    _say_once(f"validation loss {first.loss:.3f} -> {last.loss:.3f} nats per token; saved in {out}")
+    if trainer.stopped:
+        _say_once(f"stopped by {trainer.stopped} after {len(trainer.history)} steps; {again}")
+    _say_once(f"read it with: gptlib sample {out}")
+
+
+@app.command
+def prepare(
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    out: Path,
+    tokenizer: Literal["bytes", "chars", "gpt2"] = "gpt2",
+    overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+) -> None:
+    """Encode text files of any size into shards of tokens that training maps into memory.
+
+    Args:
+        files: UTF-8 text files.
+        out: Folder for the shards; made if need be.
+        tokenizer: How text becomes ids.
+        overwrite: Replace the tokens that the folder already holds.
+    """
+    from tqdm import tqdm
+
+    from gptlib import shards, tokenizers
+
+    for path in files:
+        if not path.is_file():
+            raise FileNotFoundError(f"text file {path} does not exist")
+    if not files:
+        raise ValueError("name at least one text file")
+    if (out / shards.INDEX).exists():
+        if not overwrite:
+            raise ValueError(f"{out} already holds tokens; choose another --out, or --overwrite it")
+        (out / shards.INDEX).unlink()
+    size = sum(path.stat().st_size for path in files)
+    passes = 2 if tokenizer == "chars" else 1  # the first one collects the characters
+    with tqdm(total=passes * size, unit="B", unit_scale=True) as bar:
+        if tokenizer == "chars":
+            tok: Any = tokenizers.CharTokenizer(shards.alphabet(files, bar.update))
+        else:
+            tok = _make_tokenizer(tokenizer, "")
+        n = shards.prepare(files, tok, out, progress=bar.update)
+    _say(f"{n:,} tokens in {out}; train on them with: gptlib train --corpus {out} --out runs/new")
 
 
 @app.command
@@ -258,12 +373,26 @@ def doctor() -> None:
 def _refuse_held(folder: Path, option: str, overwrite: bool) -> None:
     from gptlib import checkpoint
 
+    runs = [path.name for path in checkpoint.steps(folder)][-1:]
     held = [name for name in (checkpoint.WEIGHTS, checkpoint.CONFIG) if (folder / name).exists()]
-    if held and not overwrite:
+    if (held or runs) and not overwrite:
+        what = f"a run ({runs[0]})" if runs else f"a model or its {held[0]}"
+        hint = ", --resume it" if runs else ""
         raise ValueError(
-            f"{folder} already holds a model or its {held[0]}; choose another {option},"
-            " or --overwrite it"
+            f"{folder} already holds {what}; choose another {option}{hint}, or --overwrite it"
         )
+
+
+def _empty(folder: Path) -> None:
+    """Make the folder, and remove old checkpoints and models that would pass for the new run's."""
+    from gptlib import checkpoint, parallel
+
+    if parallel.rank() == 0:
+        checkpoint.prepare_folder(folder)
+        checkpoint.prune(folder, 0)
+        for name in (checkpoint.WEIGHTS, checkpoint.CONFIG):
+            (folder / name).unlink(missing_ok=True)
+    parallel.wait_for_all()
 
 
 def _make_tokenizer(kind: str, text: str) -> Any:
@@ -286,6 +415,12 @@ def _first_id(tok: Any) -> int:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
+
+
+def _say_once(line: str) -> None:
+    """Say it in the first process only."""
+    if os.environ.get("RANK", "0") == "0":
+        _say(line)
 
 
 def main(args: list[str] | None = None) -> None:

@@ -2,17 +2,20 @@
 
 import functools
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gptlib import _data_packages, _shakespeare
+from gptlib.shards import Shards
 from gptlib.tokenizers import Tokenizer
 
 SHAKESPEARE_LENGTH = 4_784_783  # characters, and bytes too: the text is ASCII
 SHAKESPEARE_SHA256 = "bcc4eef798b550cfd5b175500e376cb60a71fac1e202ac8537c8265511c16247"
 
-Tokens = npt.NDArray[np.integer]
+Tokens = npt.NDArray[np.integer] | Shards  # (N,)
+AnyTokens = TypeVar("AnyTokens", npt.NDArray[np.integer], Shards)
 Windows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
@@ -70,15 +73,15 @@ def load_text(path: str | Path) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def encode_corpus(text: str, tokenizer: Tokenizer) -> Tokens:
+def encode_corpus(text: str, tokenizer: Tokenizer) -> npt.NDArray[np.integer]:
     """Return the token ids of `text` in the smallest unsigned type that holds every id."""
     dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
     return np.array(tokenizer.encode(text), dtype=dtype)
 
 
 def split(
-    tokens: Tokens, train_share: float = 0.9, *, context_length: int
-) -> tuple[Tokens, Tokens]:
+    tokens: AnyTokens, train_share: float = 0.9, *, context_length: int
+) -> tuple[AnyTokens, AnyTokens]:
     """Cut `tokens` into a training part and, after it, a validation part (views, no copy).
 
     Raises ValueError where either part is too short for one window and its shifted targets.
@@ -140,7 +143,10 @@ def check(what: str, tokens: Tokens, context_length: int, vocab_size: int) -> No
             f"the {what} text has {len(tokens)} tokens, a context of {context_length}"
             f" needs at least {context_length + 1}; use more text or a shorter context"
         )
-    low, high = (int(tokens.min()), int(tokens.max()))
+    if isinstance(tokens, Shards):
+        low, high = 0, tokens.n_vocab - 1
+    else:
+        low, high = int(tokens.min()), int(tokens.max())
     if high >= vocab_size or low < 0:
         raise ValueError(
             f"the {what} text holds ids {low}..{high}, the model's"
@@ -155,7 +161,7 @@ def fingerprint(tokens: Tokens) -> str:
     return f"{len(tokens)} tokens {_data_packages.sha256(sample)[:16]}"
 
 
-def unigram_entropy(tokens: Tokens) -> float:
+def unigram_entropy(tokens: npt.NDArray[np.integer]) -> float:
     """Return the entropy of the token frequencies, in nats per token.
 
     A model that knows how often each token occurs, and nothing of the order, has this loss.

@@ -125,7 +125,7 @@ def loss_module(model: GPT, *, recompute: bool, compile: bool, fsdp: bool) -> nn
 
         for block in model.blocks:
             fully_shard(block)
-        fully_shard(model)
+        fully_shard(model, reshard_after_forward=True)  # so that evaluating leaves it sharded
     elif world_size() > 1:
         loss = nn.parallel.DistributedDataParallel(loss)
     if compile:

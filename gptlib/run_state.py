@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ def resume(
     out: Path,
     train_tokens: corpus.Tokens,
     val_tokens: corpus.Tokens,
-    config: TrainConfig | None,
+    changes: Mapping[str, Any],
     device: torch.device | str,
 ) -> tuple[Trainer, str]:
     """Build a trainer from the newest checkpoint; see `Trainer.resume`."""
@@ -76,8 +76,9 @@ def resume(
     model, tokenizer = checkpoint.load(folder)
     try:
         saved = TrainConfig(**numbers["config"])
+        config = dataclasses.replace(saved, **changes)
         tensors = safetensors.torch.load_file(folder / TENSORS)
-        trainer = kind(model.to(device), train_tokens, val_tokens, config or saved, tokenizer)
+        trainer = kind(model.to(device), train_tokens, val_tokens, config, tokenizer)
         for name, found in _texts(trainer).items():
             if found != numbers["texts"][name]:
                 raise ValueError(

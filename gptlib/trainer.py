@@ -7,9 +7,10 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -151,8 +152,8 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         loss, counted = self._accumulate(self._draw())
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norm = parallel.whole(get_total_norm(grads))
-        values = loss, norm.item()
+        norm = get_total_norm(grads)
+        values = loss, parallel.whole(norm).item()
         if not np.isfinite(values).all():
             raise FloatingPointError(
                 f"step {number}: loss {values[0]}, gradient norm {values[1]}, first in"
@@ -279,7 +280,7 @@ class Trainer:
         train_tokens: corpus.Tokens,
         val_tokens: corpus.Tokens,
         *,
-        config: TrainConfig | None = None,
+        changes: Mapping[str, Any] = MappingProxyType({}),
         device: torch.device | str = "cpu",
     ) -> tuple[Trainer, str]:
         """Return a trainer in the state of the newest checkpoint in `out`, and a report in words.
@@ -288,13 +289,13 @@ class Trainer:
         have gone on. The number of processes may be another one.
 
         Args:
-            config: replaces the run's own numbers, for example to train longer.
+            changes: new values for some of the run's own numbers, for example more `steps`.
 
         Raises:
             FileNotFoundError: there is no checkpoint.
             ValueError: the text is not the run's, or a file is damaged.
         """
-        return run_state.resume(cls, Path(out), train_tokens, val_tokens, config, device)
+        return run_state.resume(cls, Path(out), train_tokens, val_tokens, changes, device)
 
     def _draw(self) -> list[Batch]:
         """Draw the global batch and return this process's rows of it, cut into micro-batches."""

@@ -1,11 +1,12 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
 
-from gptlib import GPT, ByteTokenizer, CharTokenizer, GPTConfig, checkpoint
+from gptlib import GPT, ByteTokenizer, CharTokenizer, GPTConfig, checkpoint, corpus
 
 TOKENIZER = CharTokenizer.from_text("abcdefgh")
 
@@ -158,3 +159,35 @@ def test_a_failed_save_leaves_the_old_model(folder, model, monkeypatch):
         checkpoint.save(folder, GPT(GPTConfig.preset("mini")), ByteTokenizer())
     assert (folder / "model.safetensors").read_bytes() == before
     checkpoint.load(folder)
+
+
+def test_the_packaged_model_predicts_text_it_never_saw():
+    model, tokenizer = checkpoint.packaged()
+    assert model.cfg == GPTConfig.preset("mini")
+    assert not model.training
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    tokens = corpus.encode_corpus(corpus.shakespeare(), tokenizer)
+    _, held_out = corpus.split(tokens, context_length=256)
+    x, y = map(torch.from_numpy, corpus.fixed_windows(held_out, 16, 256))
+    with torch.no_grad():
+        assert 1.3 < model.loss(x, y) < 1.6
+
+
+def test_the_packaged_history_is_plain_and_thinned():
+    folder = Path(checkpoint.__file__).with_name("weights")
+    history = json.loads((folder / "history.json").read_text(encoding="utf-8"))
+    columns = history["history"]
+    assert list(columns) == ["step", "tokens", "loss", "learning_rate"]
+    lengths = {len(column) for column in columns.values()}
+    assert len(lengths) == 1
+    assert 50 < lengths.pop() <= 200
+    assert columns["loss"][0] == pytest.approx(5.55, abs=0.1)
+    assert history["validation"]["loss"][-1] == min(history["validation"]["loss"])
+    steps = [sample["step"] for sample in history["samples"]]
+    assert steps[:5] == [0, 10, 30, 100, 300]
+    assert all(sample["text"].startswith("ROMEO:\n") for sample in history["samples"])
+    assert "gptlib.checkpoint.packaged()" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_files_are_readable_by_others(folder):
+    assert (folder / "model.safetensors").stat().st_mode & 0o777 == 0o644

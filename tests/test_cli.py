@@ -1,4 +1,7 @@
+import dataclasses
+import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -49,16 +52,108 @@ def test_sample_from_an_empty_prompt_says_where_it_starts(tmp_path, text, capsys
     assert "empty prompt: starting after '\\n'" in capsys.readouterr().err
 
 
-def test_a_folder_that_holds_a_model_is_safe_without_overwrite(tmp_path, text, capsys):
+def newest_weights(out):
+    return (checkpoint.newest(out) / "model.safetensors").read_bytes()
+
+
+def test_a_folder_that_holds_a_run_is_safe_without_overwrite(tmp_path, text, capsys):
     out = tmp_path / "run"
     train(out, text)
-    before = (out / "model.safetensors").read_bytes()
+    before = newest_weights(out)
     capsys.readouterr()
     assert train(out, text, "--seed", 9) == 2
-    assert one_line_error(capsys, "already holds a model", "--overwrite")
-    assert (out / "model.safetensors").read_bytes() == before
-    assert train(out, text, "--seed", 9, "--overwrite") == 0
-    assert (out / "model.safetensors").read_bytes() != before
+    assert one_line_error(capsys, "already holds a run (step-00000004)", "--resume", "--overwrite")
+    assert newest_weights(out) == before
+    assert train(out, text, "--seed", 9, "--steps", 2, "--overwrite") == 0
+    assert [folder.name for folder in checkpoint.steps(out)] == ["step-00000002"]
+    assert newest_weights(out) != before
+
+
+def test_resume_goes_on_to_a_later_end(tmp_path, text, capsys):
+    out = tmp_path / "run"
+    train(out, text)
+    capsys.readouterr()
+    assert run("train", "--out", out, "--corpus", text, "--resume", "--steps", 24) == 0
+    said = capsys.readouterr().err
+    assert "4 of 24 steps done" in said
+    assert "changed: steps 4 -> 24" in said
+    assert checkpoint.newest(out).name == "step-00000024"
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--overwrite"], ["--resume keeps", "--overwrite"]),
+        (["--n-layers", "2"], ["--resume keeps the run's own model", "--n-layers"]),
+        (["--tokenizer", "chars"], ["--tokenizer"]),
+        (["--corpus", "shakespeare"], ["training text is not the one of the run"]),
+    ],
+)
+def test_resume_refuses_what_would_change_the_run(tmp_path, text, options, parts, capsys):
+    train(tmp_path, text)
+    capsys.readouterr()
+    assert run("train", "--out", tmp_path, "--corpus", text, "--resume", *options) == 2
+    assert one_line_error(capsys, *parts)
+
+
+def test_resume_without_a_run_is_refused(tmp_path, text, capsys):
+    assert run("train", "--out", tmp_path / "no", "--corpus", text, "--resume") == 2
+    assert one_line_error(capsys, "holds no saved model")
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, text, monkeypatch, capsys):
+    from gptlib import Trainer
+
+    step = Trainer.step
+
+    def interrupted(self):
+        if len(self.history) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self)
+
+    monkeypatch.setattr(Trainer, "step", interrupted)
+    assert train(tmp_path / "run", text) == 130
+    said = capsys.readouterr().err
+    assert "stopped after 2 steps" in said
+    assert f"gptlib train --out {tmp_path / 'run'} --corpus {text} --resume" in said
+    monkeypatch.setattr(Trainer, "step", step)
+    assert run("train", "--out", tmp_path / "run", "--corpus", text, "--resume") == 0
+
+
+def test_a_budget_ends_the_run_and_says_so(tmp_path, text, capsys):
+    assert train(tmp_path / "run", text, "--max-tokens", 60) == 0  # 2 windows of 16 per step
+    assert "stopped by max_tokens after 2 steps" in capsys.readouterr().err
+
+
+def test_plain_is_the_usual_recipe_but_for_what_is_given(tmp_path, text):
+    assert train(tmp_path / "run", text, "--plain") == 0
+    trainer_config = json.loads((checkpoint.newest(tmp_path / "run") / "training.json").read_text())
+    found = trainer_config["config"]
+    assert (found["optimizer"], found["decay"], found["batch_size"]) == ("adamw", "cosine", 2)
+
+
+def test_prepare_then_train_on_the_shards(tmp_path, text, capsys):
+    out = tmp_path / "tokens"
+    assert run("prepare", text, text, "--tokenizer", "chars", "--out", out) == 0
+    assert "1,720 tokens" in capsys.readouterr().err
+    assert train(tmp_path / "run", out) == 0
+    assert checkpoint.load(tmp_path / "run")[1].name == "chars"
+    capsys.readouterr()
+    assert run("prepare", text, "--out", out) == 2
+    assert one_line_error(capsys, "already holds tokens", "--overwrite")
+    assert run("prepare", text, "--tokenizer", "bytes", "--out", out, "--overwrite") == 0
+    assert run("prepare", tmp_path / "nowhere.txt", "--out", tmp_path / "new") == 2
+    assert not (tmp_path / "new").exists()
+
+
+def test_every_number_of_a_run_is_an_option_with_its_default():
+    from gptlib import TrainConfig
+
+    command = [sys.executable, "-m", "gptlib.cli", "train", "--help"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    for field in dataclasses.fields(TrainConfig):
+        assert f"--{field.name.replace('_', '-')}" in text
+    assert text.count("default:") >= len(dataclasses.fields(TrainConfig))
 
 
 def test_a_foreign_config_is_not_overwritten(tmp_path, text, capsys):

@@ -17,11 +17,11 @@ def test_singular_values_come_near_one_whatever_the_size(shape, size):
     y = orthogonalize([x])[0]
     assert y.shape == shape
     values = singular_values(x)
-    strong = values > 0.011 * (values**8).sum() ** (
+    strong = values > 0.0031 * (values**8).sum() ** (
         1 / 8
     )  # weaker directions would need more iterations
-    assert singular_values(y)[strong].min() > 0.72
-    assert singular_values(y).max() < 1.28
+    assert singular_values(y)[strong].min() > 0.35
+    assert singular_values(y).max() < 1.66
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (48, 16), (16, 48)])
@@ -29,7 +29,7 @@ def test_the_result_points_where_the_exact_polar_factor_points(shape):
     x = torch.randn(shape)
     U, _, Vh = torch.linalg.svd(x, full_matrices=False)
     cosine = torch.cosine_similarity(orthogonalize([x])[0].flatten(), (U @ Vh).flatten(), dim=0)
-    assert cosine > 0.95
+    assert cosine > 0.85
 
 
 def test_a_batch_of_mixed_shapes_gives_what_each_gives_alone():
@@ -44,7 +44,7 @@ def test_the_transposed_matrix_gives_the_transposed_result():
 
 
 def test_each_polynomial_is_as_near_to_one_as_one_of_its_degree_can_be():
-    low, high = 0.01, 1.0
+    low, high = 0.003, 1.0
     for a, b, c in POLYNOMIALS:
         x = torch.linspace(low, high, 100_001, dtype=torch.float64)
         error = a * x + b * x**3 + c * x**5 - 1
@@ -52,11 +52,11 @@ def test_each_polynomial_is_as_near_to_one_as_one_of_its_degree_can_be():
         extremes = a * at + b * at**3 + c * at**5 - 1
         # four extremes of equal size and alternating sign: no such polynomial does better
         torch.testing.assert_close(
-            extremes.abs(), extremes.abs().mean().expand(4), rtol=1e-3, atol=0
+            extremes.abs(), extremes.abs().mean().expand(4), rtol=1e-2, atol=0
         )
         assert (extremes.sign() == torch.tensor([-1, 1, -1, 1])).all()
         low, high = 1 + error.min().item(), 1 + error.max().item()
-    assert (low, high) == (pytest.approx(0.731, abs=1e-3), pytest.approx(1.269, abs=1e-3))
+    assert (low, high) == (pytest.approx(0.354, abs=1e-3), pytest.approx(1.646, abs=1e-3))
 
 
 def turns(a, b, c):
@@ -90,7 +90,7 @@ def test_every_direction_of_the_update_is_equally_long():
     grad = torch.randn(32, 32)
     change = updated(torch.zeros(32, 32), grad)
     values = singular_values(change) / 2e-2
-    assert values.max() / values.quantile(0.1) < 2
+    assert values.max() / values.quantile(0.1) < 4
     before = singular_values(grad)
     assert before.max() / before.quantile(0.1) > 6  # the gradient's own were not
 
@@ -105,7 +105,7 @@ def test_the_weight_decay_does_not_pass_through_the_momentum():
 
 def test_a_tall_matrix_takes_longer_steps():
     change = updated(torch.zeros(64, 16), torch.randn(64, 16))
-    assert singular_values(change).median() / 2e-2 == pytest.approx(math.sqrt(4), rel=0.3)
+    assert singular_values(change).median() / 2e-2 == pytest.approx(math.sqrt(4), rel=0.65)
 
 
 def test_a_matrix_without_gradient_is_left_alone():

@@ -136,12 +136,11 @@ def test_another_text_is_refused(tmp_path, tiny):
 
 def test_the_report_names_what_was_changed(tmp_path, tiny):
     new(tiny).run(3, out=tmp_path, progress=False)
-    config = replace(CONFIG, steps=20, eval_every=7)
-    trainer, report = Trainer.resume(tmp_path, *TEXTS, config=config)
+    trainer, report = Trainer.resume(tmp_path, *TEXTS, changes={"steps": 20, "eval_every": 7})
     assert "3 of 20 steps done" in report
     assert "changed: steps 12 -> 20" in report
     assert "changed: eval_every 5 -> 7" in report
-    assert trainer.config == config
+    assert trainer.config == replace(CONFIG, steps=20, eval_every=7)
 
 
 def test_an_empty_folder_and_a_damaged_checkpoint_are_named(tmp_path, tiny):
