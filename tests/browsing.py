@@ -39,9 +39,18 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def visit(browser: Browser, url: str, own: str) -> Iterator[Visit]:
-    """Open a page whose requests to anything but `own` are refused and noted; wait for it."""
-    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 900})
+def visit(
+    browser: Browser, url: str, own: str, *, width: int = WIDTHS[0], first: str = ""
+) -> Iterator[Visit]:
+    """Open a page whose requests to anything but `own` are refused and noted; wait for it.
+
+    `first` is a script that runs when the page has been read and none of its scripts has run.
+    """
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    if first:
+        context.add_init_script(f"""document.addEventListener("readystatechange", () => {{
+            if (document.readyState === "interactive") {{ {first} }}
+        }})""")
     visited = Visit(context.new_page())
     page, errors = visited.page, visited.errors
 

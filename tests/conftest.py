@@ -112,7 +112,9 @@ def chromium() -> str:
 def browser(chromium: str) -> Iterator[Browser]:
     """Return one Chromium for all tests; two playwrights at a time do not work."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield browser
         browser.close()
 

@@ -18,6 +18,7 @@ DECLARED = {
     "notebooks/03_gelu_feed_forward": ["gelu"],
     "notebooks/04_residual": ["depth"],
     "notebooks/07_accounting": ["ledger"],
+    "notebooks/11_sampling": ["playground"],
     "notebooks/12_kv_cache": ["kv_cache"],
 }
 
@@ -40,13 +41,19 @@ def opened(
         yield visited
 
 
+@pytest.fixture(scope="module")
+def opened_once(name: str, browser: Browser, origins: dict[str, str]) -> Iterator[Visit]:
+    with visit(browser, f"{origins['disk']}/{name}.html", origins["disk"]) as visited:
+        yield visited
+
+
 @pytest.fixture
-def page(name: str, browser: Browser, origins: dict[str, str]) -> Iterator[Page]:
-    """Open a page afresh, from disk."""
-    origin = origins["disk"]
-    with visit(browser, f"{origin}/{name}.html", origin) as visited:
-        yield visited.page
-        assert (visited.refused, visited.errors) == ([], [])
+def page(opened_once: Visit) -> Iterator[Page]:
+    """Return the page from disk, its panels in their first state."""
+    for panel in panels_of(opened_once.page):
+        reset(panel)
+    yield opened_once.page
+    assert (opened_once.refused, opened_once.errors) == ([], [])
 
 
 def panels_of(page: Page) -> list[Locator]:
@@ -160,15 +167,10 @@ def test_every_control_has_a_name_and_a_visible_focus(page: Page) -> None:
 def test_nothing_jumps_when_a_panel_mounts_or_a_control_moves(
     name: str, browser: Browser, origins: dict[str, str], width: int
 ) -> None:
-    with visit(browser, f"{origins['disk']}/{name}.html", origins["disk"]) as visited:
+    url, heights = f"{origins['disk']}/{name}.html", "map(e => e.offsetHeight)"
+    first = f"window.before = [...document.querySelectorAll('.gptlib-panel')].{heights}"
+    with visit(browser, url, origins["disk"], width=width, first=first) as visited:
         page = visited.page
-        page.set_viewport_size({"width": width, "height": 900})
-        page.add_init_script(
-            "addEventListener('DOMContentLoaded', () => { window.before ="
-            " [...document.querySelectorAll('.gptlib-panel')].map(e => e.offsetHeight) })"
-        )
-        page.reload()
-        page.wait_for_function("() => !document.querySelector('.gptlib-panel:not([data-mounted])')")
         for panel, before in zip(panels_of(page), page.evaluate("before"), strict=True):
             height = panel.evaluate("e => e.offsetHeight")
             assert abs(height - before) <= 24, (before, height)
@@ -207,16 +209,13 @@ def test_a_key_press_is_drawn_within_a_twentieth_of_a_second(page: Page) -> None
 
 
 def test_a_panel_that_cannot_start_says_so_and_shows_its_numbers(
-    browser: Browser, origins: dict[str, str], name: str
+    browser: Browser, origins: dict[str, str]
 ) -> None:
-    with visit(browser, f"{origins['disk']}/{name}.html", origins["disk"]) as visited:
-        page = visited.page
-        page.add_init_script(
-            "addEventListener('DOMContentLoaded', () => document.querySelectorAll('.gptlib-panel')"
-            ".forEach(e => e.dataset.state = '{broken'), true)"
-        )
-        page.reload()
-        page.wait_for_selector(".gptlib-panel[data-mounted=error]")
-        panel = panels_of(page)[0]
+    url = f"{origins['disk']}/notebooks/02_layer_norm.html"
+    first = "document.querySelector('.gptlib-panel').dataset.state = '{broken'"
+    with visit(browser, url, origins["disk"], first=first) as visited:
+        (panel,) = panels_of(visited.page)
+        assert panel.get_attribute("data-mounted") == "error"
         assert "could not start" in panel.locator("[role=alert]").text_content()
-        assert panel.locator("table").count() >= 1
+        assert panel.locator("table").count() == 1
+        assert len(visited.errors) == 1
