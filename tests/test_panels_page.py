@@ -17,6 +17,7 @@ DECLARED = {
     "notebooks/02_layer_norm": ["layer_norm"],
     "notebooks/03_gelu_feed_forward": ["gelu"],
     "notebooks/04_residual": ["depth"],
+    "notebooks/05_attention": ["attention"],
     "notebooks/07_accounting": ["ledger"],
     "notebooks/11_sampling": ["playground"],
     "notebooks/12_kv_cache": ["kv_cache"],

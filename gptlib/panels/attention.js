@@ -132,6 +132,7 @@ async function render({ model, el }) {
     view.set("layer", Math.min(4, 1 + Math.floor((4 * offsetY) / clientHeight)));
     view.set("head", Math.min(4, 1 + Math.floor((4 * offsetX) / clientWidth)));
   });
+  view.readout.style.setProperty("--gp-narrow-lines", 5);
   view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
   const packed = await view.weights();
   return view.start((state) => {

@@ -29,7 +29,7 @@ class AttentionPanel(Panel):
 
     script = "attention.js"
     title = "What a head looks at"
-    heights = (696, 1174)
+    heights = (696, 1216)
     needs_weights = True
 
     text = Text("To be, or not to be, that is the", most=40).tag(sync=True)

@@ -126,6 +126,7 @@ async function render({ model, el }) {
 
   view.on("change:prompt", () => clear());
   view.onReset = clear;
+  view.readout.style.setProperty("--gp-narrow-lines", 6);
   view.offs.push(() => running?.abort());
   clear();
   view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
@@ -155,14 +156,14 @@ async function render({ model, el }) {
     const { trace, summary } = follow(logits, state);
     const rows = rowsOf(trace, step?.id, (id) => engine.label(id));
     list.replaceChildren(bars(rows));
-    const kept = summary["kept by top-p"];
+    const [byK, byP] = [summary["kept by top-k"], summary["kept by top-p"]];
     const idle = view.done || `Write adds ${state.length} ${engine.unit}s with seed ${state.seed}`;
     const tail = running ? "It is writing" : idle;
     view.say(
       `${step ? `Token ${written.indexOf(step) + 1}` : "The next token"}: entropy ` +
         `${fixed(summary.entropy)} nats, ${fixed(summary["entropy at temperature"])} at this ` +
-        `temperature, ${fixed(summary["entropy left"])} after the filters, which leave ${kept} of ` +
-        `${logits.length}. ${tail}.`,
+        `temperature, ${fixed(summary["entropy left"])} after the filters: of ${logits.length} ` +
+        `top-k leaves ${byK}, top-p ${byP}. ${tail}.`,
     );
     view.setTable(
       "The best tokens, after temperature and after the filters",

@@ -33,7 +33,7 @@ class PlaygroundPanel(Panel):
 
     script = "playground.js"
     title = "Playground"
-    heights = (618, 1087)
+    heights = (618, 1128)
     needs_weights = True
 
     prompt = Text("ROMEO:\n", most=400).tag(sync=True)
