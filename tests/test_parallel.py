@@ -143,7 +143,7 @@ def test_a_batch_that_cannot_be_shared_is_named(tiny, capfd):
 
 
 def test_a_process_that_dies_ends_the_run_with_a_message(tmp_path, tiny, capfd):
-    from gptlib import cli
+    from gptlib import cli_train
 
     new(tiny, CONFIG).run(1, out=tmp_path, progress=False)
 
@@ -158,7 +158,7 @@ def test_a_process_that_dies_ends_the_run_with_a_message(tmp_path, tiny, capfd):
 
         trainer.step = dying
         with pytest.raises(RuntimeError, match="process 0 of 2 stopped at step 3, another"):
-            cli._run(trainer, tmp_path, "")
+            cli_train._run(trainer, tmp_path, "")
 
     assert ranks(work) == [0, 7]
     assert checkpoint.newest(tmp_path).name == "step-00000001"
@@ -170,7 +170,7 @@ def test_torchrun_runs_the_command_line(tmp_path):
     text.write_text("To be, or not to be, that is the question.\n" * 20, encoding="utf-8")
     small = "--context-length 16 --emb-dim 16 --n-heads 2 --n-layers 1 --steps 3 --warmup-steps 1"
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "-m"]
-    command += ["gptlib.cli", "train", "--corpus", str(text), "--out", str(tmp_path / "run")]
+    command += ["gptlib", "train", "--corpus", str(text), "--out", str(tmp_path / "run")]
     done = subprocess.run(
         [*command, *small.split(), "--batch-size", "4", "--eval-windows", "2"],
         capture_output=True,

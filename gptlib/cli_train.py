@@ -1,0 +1,204 @@
+"""The commands that make a model: `gptlib train` and `gptlib prepare`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from gptlib._cli_common import make_tokenizer, refuse_held, say, say_once
+from gptlib.config import GPTConfig
+from gptlib.train_config import TrainConfig
+
+
+def train(
+    out: Path,
+    corpus: str = "shakespeare",
+    preset: str = "mini",
+    tokenizer: Literal["bytes", "chars", "gpt2"] | None = None,
+    context_length: int | None = None,
+    emb_dim: int | None = None,
+    n_heads: int | None = None,
+    n_layers: int | None = None,
+    drop_rate: float | None = None,
+    device: str = "auto",
+    plain: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    config: Annotated[TrainConfig, tyro.conf.arg(name="")] = TrainConfig(),  # noqa: B008 (frozen)
+) -> None:
+    """Train a model on a text, with checkpoints on the way.
+
+    Ctrl-C saves and stops; --resume goes on, bit for bit on the CPU. To use several GPUs or
+    machines: torchrun --nproc_per_node=N -m gptlib train ... with the same options.
+
+    Args:
+        out: Folder of the run; made if need be.
+        corpus: "shakespeare", the path of a UTF-8 text file, or a folder of `gptlib prepare`.
+        preset: Size of the model: mini, gpt2-small, gpt2-medium, gpt2-large or gpt2-xl.
+        tokenizer: How text becomes ids; by default bytes for mini and gpt2 for the others.
+        context_length: Most positions read at once, instead of the preset's.
+        emb_dim: Width of the residual stream, instead of the preset's.
+        n_heads: Attention heads per block, instead of the preset's.
+        n_layers: Blocks, instead of the preset's.
+        drop_rate: Dropout probability, instead of the preset's.
+        device: auto, cuda, mps or cpu.
+        plain: The usual recipe, AdamW with one cosine, for every number that is not given.
+        resume: Go on with the run in the folder. Its own numbers hold, but for those given.
+        overwrite: Start anew and remove the run that the folder holds.
+        config: The run's numbers.
+    """
+    changes: dict[str, Any] = {
+        "context_length": context_length,
+        "emb_dim": emb_dim,
+        "n_heads": n_heads,
+        "n_layers": n_layers,
+        "drop_rate": drop_rate,
+    }
+    changes = {name: value for name, value in changes.items() if value is not None}
+    cfg = GPTConfig.preset(preset, **changes)  # before anything slow
+    if resume and (overwrite or changes or tokenizer):
+        given = "overwrite" if overwrite else next(iter(changes), "tokenizer")
+        raise ValueError(f"--resume keeps the run's own model; --{given.replace('_', '-')} cannot")
+    given_numbers = _given(config)
+    if plain:
+        config = TrainConfig.plain(**given_numbers)
+
+    from gptlib import parallel
+
+    on = parallel.pick_device(device)
+    with parallel.process_group(on):
+        if resume:
+            text = _training_text(corpus, None, out)
+            trainer = _resumed(out, text[0], given_numbers, on)
+        else:
+            refuse_held(out, "--out", overwrite)
+            kind = tokenizer or ("bytes" if preset == "mini" else "gpt2")
+            trainer = _fresh(cfg, _training_text(corpus, kind), config, on)
+            _empty(out)
+            say_once(
+                f"{trainer.model.num_params():,} parameters on {on}, {len(trainer.train_tokens):,}"
+                f" training and {len(trainer.val_tokens):,} validation tokens"
+            )
+        _run(trainer, out, f"--corpus {corpus} " if corpus != "shakespeare" else "")
+
+
+def _given(config: TrainConfig) -> dict[str, Any]:
+    """Return the numbers that differ from the defaults: those the command line has changed."""
+    fields = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
+    return {n: getattr(config, n) for n, usual in fields.items() if getattr(config, n) != usual}
+
+
+def _training_text(corpus: str, kind: str | None, run: Path | None = None) -> tuple[Any, Any]:
+    """Return the tokens to train on and their tokenizer; that of `run` where there is one."""
+    from gptlib import checkpoint, shards
+    from gptlib import corpus as corpora
+
+    if Path(corpus).is_dir():
+        return shards.load(corpus)
+    text = corpora.shakespeare() if corpus == "shakespeare" else corpora.load_text(corpus)
+    tok = checkpoint.load(run)[1] if run else make_tokenizer(str(kind), text)
+    return corpora.encode_corpus(text, tok), tok
+
+
+def _fresh(cfg: GPTConfig, text: tuple[Any, Any], config: TrainConfig, device: Any) -> Any:
+    import torch
+
+    from gptlib import corpus
+    from gptlib.model import GPT
+    from gptlib.trainer import Trainer
+
+    tokens, tok = text
+    cfg = GPTConfig.from_dict({**cfg.to_dict(), "vocab_size": tok.n_vocab})
+    texts = corpus.split(tokens, context_length=cfg.context_length)
+    torch.manual_seed(config.seed)
+    return Trainer(GPT(cfg).to(device), *texts, config, tok)
+
+
+def _resumed(out: Path, tokens: Any, given: dict[str, Any], device: Any) -> Any:
+    from gptlib import checkpoint, corpus
+    from gptlib.trainer import Trainer
+
+    cfg = checkpoint.load(out)[0].cfg
+    texts = corpus.split(tokens, context_length=cfg.context_length)
+    trainer, report = Trainer.resume(out, *texts, changes=given, device=device)
+    for line in report.splitlines():
+        say_once(line)
+    return trainer
+
+
+def _run(trainer: Any, out: Path, corpus_option: str) -> None:
+    """Train to the end, a budget or Ctrl-C, and say how to go on or what to do with the result."""
+    from gptlib import parallel
+
+    again = f"go on with: gptlib train --out {out} {corpus_option}--resume"
+    try:
+        trainer.run(out=out)
+    except KeyboardInterrupt as stopped:
+        say_once(f"gptlib: {stopped or 'stopped'}; {again}")
+        raise SystemExit(130) from None
+    except RuntimeError as error:  # what a collective operation raises when a partner has gone
+        if parallel.world_size() == 1:
+            raise
+        reason = str(error).splitlines()[0]
+        raise RuntimeError(
+            f"process {parallel.rank()} of {parallel.world_size()} stopped at step"
+            f" {len(trainer.history)}, another one may have died ({reason}); {again}"
+        ) from error
+    first, last = trainer.evaluations[0], trainer.evaluations[-1]
+    say_once(f"validation loss {first.loss:.3f} -> {last.loss:.3f} nats per token; saved in {out}")
+    if trainer.stopped:
+        say_once(f"stopped by {trainer.stopped} after {len(trainer.history)} steps; {again}")
+    say_once(f"read it with: gptlib sample {out}")
+
+
+def prepare(
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    out: Path,
+    tokenizer: Literal["bytes", "chars", "gpt2"] = "gpt2",
+    overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+) -> None:
+    """Encode text files of any size into shards of tokens that training maps into memory.
+
+    Args:
+        files: UTF-8 text files.
+        out: Folder for the shards; made if need be.
+        tokenizer: How text becomes ids.
+        overwrite: Replace the tokens that the folder already holds.
+    """
+    from tqdm import tqdm
+
+    from gptlib import shards, tokenizers
+
+    for path in files:
+        if not path.is_file():
+            raise FileNotFoundError(f"text file {path} does not exist")
+    if not files:
+        raise ValueError("name at least one text file")
+    if (out / shards.INDEX).exists():
+        if not overwrite:
+            raise ValueError(f"{out} already holds tokens; choose another --out, or --overwrite it")
+        (out / shards.INDEX).unlink()
+    size = sum(path.stat().st_size for path in files)
+    passes = 2 if tokenizer == "chars" else 1  # the first one collects the characters
+    with tqdm(total=passes * size, unit="B", unit_scale=True) as bar:
+        if tokenizer == "chars":
+            tok: Any = tokenizers.CharTokenizer(shards.alphabet(files, bar.update))
+        else:
+            tok = make_tokenizer(tokenizer, "")
+        n = shards.prepare(files, tok, out, progress=bar.update)
+    say(f"{n:,} tokens in {out}; train on them with: gptlib train --corpus {out} --out runs/new")
+
+
+def _empty(folder: Path) -> None:
+    """Make the folder, and remove old checkpoints and models that would pass for the new run's."""
+    from gptlib import checkpoint, parallel
+
+    if parallel.rank() == 0:
+        checkpoint.prepare_folder(folder)
+        checkpoint.prune(folder, 0)
+        for name in (checkpoint.WEIGHTS, checkpoint.CONFIG):
+            (folder / name).unlink(missing_ok=True)
+    parallel.wait_for_all()

@@ -1,0 +1,48 @@
+"""The estimates on `book/bigger_machines.md`, computed again."""
+
+import pytest
+
+from gptlib import account, accounting
+from gptlib.config import GPTConfig
+from gptlib.muon import POLYNOMIALS
+
+cfg = GPTConfig.preset("gpt2-small")
+acc = account(cfg)
+P, L, C, V = acc.total, cfg.n_layers, cfg.emb_dim, cfg.vocab_size
+M = L * 12 * C * C  # Q, K, V and the output projection: 4; up and down: 8
+B, T = 8, 1024
+
+
+@pytest.fixture(scope="module")
+def page(request):
+    return (request.config.rootpath / "book" / "bigger_machines.md").read_text(encoding="utf-8")
+
+
+def test_the_memory_of_a_step(page):
+    rows = {
+        "weights and gradients": 8 * P,
+        "Muon's one number": 4 * M + 8 * (P - M),
+        "activations of the blocks": 44 * B * T * L * C,
+        "scores, in bfloat16": 10 * B * T * V,
+    }
+    for start, expected in rows.items():
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| {start}")]
+        assert line.endswith(f"| {expected / 1e9:.2f} GB |")
+    assert f"**{sum(rows.values()) / 1e9:.1f} GB**" in page
+
+
+def test_the_time_of_a_step(page):
+    per_token = acc.flops_per_token(T, training=True)
+    assert f"{per_token / 1e9:.2f} GFLOP" in page
+    flops = 480 * T * per_token
+    a100 = accounting.machine("a100")
+    assert f"{480 * T:,} tokens and {flops / 1e12:.0f} TFLOP" in page
+    assert f"{flops / (0.4 * a100.flops):.1f} seconds on an A100" in page
+    assert f"({a100.flops / 1e12:.0f} TFLOP/s" in page
+
+
+def test_the_cost_of_muon(page):
+    cube = 2 * C**3
+    squares = 3 + 4 * (len(POLYNOMIALS) - 2) + 2  # products of (C, C) matrices per Gram matrix
+    touching_x = 2 * (4 + 2 * 4)  # X^T X and X Q: four square matrices and two four times as long
+    assert f"Muon adds {L * (6 * squares + touching_x) * cube / 1e12:.2f} TFLOP" in page
