@@ -65,10 +65,10 @@ def _product_of_polynomials(A: Tensor) -> Tensor:
     # The Schatten norm of order 8, (sum of s^8)^(1/8), bounds the largest singular value of X far
     # more tightly than the Frobenius norm would, and A^2 is needed anyway.
     bound = 1.01 * torch.linalg.matrix_norm(A2, keepdim=True).sqrt() + 1e-12  # of A's eigenvalues
-    A, A2 = A / bound, A2 / bound**2
+    A = A / bound
     Q: Tensor | None = None
     for i, (a, b, c) in enumerate(POLYNOMIALS):
-        P = b * A + c * (A2 if i == 0 else A @ A)
+        P = b * A + A2 * (c / bound**2) if i == 0 else torch.baddbmm(A, A, A, beta=b, alpha=c)
         P.diagonal(dim1=-2, dim2=-1).add_(a)
         Q = P if Q is None else Q @ P
         if i < len(POLYNOMIALS) - 1:
