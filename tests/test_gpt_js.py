@@ -231,6 +231,18 @@ def test_float32_weights_come_back_exactly(page: Page) -> None:
         assert np.array_equal(np.array(decoded[name]).reshape(param.shape), param), name
 
 
+def test_older_browsers_decode_the_same_weights(page: Page) -> None:
+    without = """(packed) => {
+        const { fromBase64 } = Uint8Array;
+        delete Uint8Array.fromBase64;
+        const params = engine.decodeWeights(packed);
+        if (fromBase64) Uint8Array.fromBase64 = fromBase64;
+        return params;
+    }"""
+    packed = engine.pack(MODELS["odd"])
+    assert ask(page, without, packed) == ask(page, "engine.decodeWeights", packed)
+
+
 def test_models_of_one_page_share_their_weights(page: Page) -> None:
     shared = """(name) => engine.loadModel(models[name]).tokens
         === engine.loadModel(models[name]).tokens"""
