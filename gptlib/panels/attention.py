@@ -33,9 +33,9 @@ class AttentionPanel(Panel):
     needs_weights = True
 
     text = Text("To be, or not to be, that is the", most=40).tag(sync=True)
-    layer = Whole(1, min=1, max=4).tag(sync=True)
-    head = Whole(1, min=1, max=4).tag(sync=True)
-    position = Whole(31, min=1, max=MOST).tag(sync=True)
+    layer = Whole(2, min=1, max=4).tag(sync=True)
+    head = Whole(3, min=1, max=4).tag(sync=True)
+    position = Whole(13, min=1, max=MOST).tag(sync=True)
     scale = traitlets.Bool(True).tag(sync=True)
     mask = traitlets.Bool(True).tag(sync=True)
 
