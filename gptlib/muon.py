@@ -65,10 +65,12 @@ def _product_of_polynomials(A: Tensor) -> Tensor:
     # The Schatten norm of order 8, (sum of s^8)^(1/8), bounds the largest singular value of X far
     # more tightly than the Frobenius norm would, and A^2 is needed anyway.
     bound = 1.01 * torch.linalg.matrix_norm(A2, keepdim=True).sqrt() + 1e-12  # of A's eigenvalues
-    A = A / bound
+    A, A2 = A / bound, A2 / bound**2
     Q: Tensor | None = None
     for i, (a, b, c) in enumerate(POLYNOMIALS):
-        P = b * A + A2 * (c / bound**2) if i == 0 else torch.baddbmm(A, A, A, beta=b, alpha=c)
+        if i > 0:
+            A2 = A @ A  # and not baddbmm, which takes more than twice as long on CPUs
+        P = A2.mul_(c).add_(A, alpha=b)
         P.diagonal(dim1=-2, dim2=-1).add_(a)
         Q = P if Q is None else Q @ P
         if i < len(POLYNOMIALS) - 1:
