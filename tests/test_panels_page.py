@@ -20,6 +20,7 @@ DECLARED = {
     "notebooks/05_attention": ["attention"],
     "notebooks/07_accounting": ["ledger"],
     "notebooks/11_sampling": ["playground"],
+    "notebooks/10_training": ["replay"],
     "notebooks/12_kv_cache": ["kv_cache"],
 }
 
