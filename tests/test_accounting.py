@@ -486,7 +486,7 @@ def test_any_value_in_any_field_is_counted_or_named_in_one_line(config, value, d
     """A field of any shape, also one inside another, ends in a count or in one clear line."""
     config = json.loads(json.dumps(config))
     place = config
-    while isinstance(place, dict):
+    while isinstance(place, dict) and place:
         field = data.draw(st.sampled_from(sorted(place)) | st.text(max_size=3))
         inner = place.get(field)
         place[field] = value if not isinstance(inner, dict) or data.draw(st.booleans()) else inner

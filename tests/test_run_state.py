@@ -188,7 +188,7 @@ def test_a_second_ctrl_c_is_obeyed_at_once(tiny):
 
     def twice(record):
         for _ in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)  # handled before the next; two kills may merge
 
     with pytest.raises(KeyboardInterrupt):
         trainer.run(callback=twice, progress=False)
@@ -228,7 +228,7 @@ def test_killed_at_any_moment_the_folder_still_resumes(tmp_path, tiny):
     for attempt in range(20):
         pid, deadline = child(go_on), time.monotonic() + 60
         while attempt % 4 and time.monotonic() < deadline:  # mostly, let it write something first
-            if checkpoint.newest(tmp_path) > checkpoint.step_folder(tmp_path, done):
+            if checkpoint.step_folder(tmp_path, done + 1).exists():
                 break
         time.sleep(dice.uniform(0, 0.05))
         os.kill(pid, signal.SIGKILL)
