@@ -385,6 +385,7 @@ def _signals() -> Iterator[list[int]]:
         yield received
         return
     before: dict[int, Any] = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    before = {n: handler for n, handler in before.items() if handler is not signal.SIG_IGN}
 
     def restore() -> None:
         for number, handler in before.items():

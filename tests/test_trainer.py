@@ -174,3 +174,94 @@ def test_the_smallest_text_trains(tiny):
 def test_mini_fits_the_default_config(tokens):
     trainer = Trainer(GPT(GPTConfig.preset("mini")), tokens, tokens, TrainConfig(eval_windows=2))
     assert trainer.evaluate() == pytest.approx(math.log(256), abs=0.2)
+
+
+def gradients(cfg, tokens, config):
+    torch.manual_seed(1)
+    trainer = Trainer(GPT(cfg), tokens, tokens, replace(config, grad_clip=1e9))
+    record = trainer.step()
+    return record, [p.grad.clone() for p in trainer.model.parameters()]
+
+
+@pytest.mark.parametrize("micro", [1, 3, 5, 8, 100])
+def test_accumulation_gives_the_gradient_of_the_whole_batch(tiny, tokens, micro):
+    whole, expected = gradients(tiny, tokens, CONFIG)
+    parts, found = gradients(tiny, tokens, replace(CONFIG, micro_batch_size=micro))
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-6)
+    for a, b in zip(expected, found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-7)
+
+
+def test_accumulation_weighs_tokens_and_not_batches(tiny):
+    tokens = np.where(np.arange(400) % 29 < 20, 7, np.arange(400) % 50)  # some windows are all 7
+    config = replace(CONFIG, ignore_token=7)
+    whole, expected = gradients(tiny, tokens, config)
+    parts, found = gradients(tiny, tokens, replace(config, micro_batch_size=1))
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-6)
+    assert 0 < parts.tokens == whole.tokens < 64
+    for a, b in zip(expected, found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-7)
+
+
+def test_ignored_targets_do_not_count_in_the_loss(tiny, tokens):
+    trainer = Trainer(GPT(tiny), tokens, tokens, replace(CONFIG, ignore_token=3))
+    x, y = trainer._draw()[0]
+    assert (y == -100).any()
+    counted = y != -100
+    with torch.no_grad():
+        logits = trainer.model(x)[counted]
+        expected = torch.nn.functional.cross_entropy(logits, y[counted]).item()
+        found, n = trainer._loss(x, y).item(), int(counted.sum())
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert 0 < n < 64
+
+
+def test_a_batch_of_ignored_targets_updates_nothing_and_warns(tiny, tokens):
+    trainer = Trainer(GPT(tiny), np.full(100, 5), tokens, replace(CONFIG, ignore_token=5))
+    before = weights(trainer.model)
+    with pytest.warns(UserWarning, match="step 0: every target is ignored"):
+        record = trainer.step()
+    assert (record.loss, record.tokens, record.grad_norm) == (0.0, 0, 0.0)
+    assert equal(before, weights(trainer.model))
+
+
+def test_a_validation_text_without_a_counted_target_is_refused(tiny, tokens):
+    with pytest.raises(ValueError, match="holds only ignored tokens 5"):
+        Trainer(GPT(tiny), tokens, np.full(100, 5), replace(CONFIG, ignore_token=5))
+
+
+def test_the_token_budget_ends_the_run(tiny, tokens):
+    trainer = Trainer(GPT(tiny), tokens, tokens, replace(CONFIG, max_tokens=130))
+    trainer.run(progress=False)
+    assert (len(trainer.history), trainer.stopped) == (3, "max_tokens")  # 64 tokens a step
+    assert trainer.evaluations[-1].step == 3
+
+
+def test_the_time_budget_ends_the_run(tiny, tokens):
+    trainer = Trainer(GPT(tiny), tokens, tokens, replace(CONFIG, max_seconds=1e-6))
+    trainer.run(progress=False)
+    assert (len(trainer.history), trainer.stopped) == (1, "max_seconds")
+
+
+def test_a_gradient_that_is_not_finite_is_named(trainer):
+    weight = trainer.model.blocks[0].ff.up.weight
+    weight.register_hook(lambda grad: grad * math.inf)
+    with pytest.raises(FloatingPointError, match=r"gradient of blocks\.0\.ff\.up\.weight"):
+        trainer.step()
+
+
+def test_the_default_recipe_beats_the_plain_one_on_the_same_windows(tiny):
+    rng = np.random.default_rng(0)
+    follows = rng.integers(50, size=(50, 2))  # each token has two likely successors
+    tokens = [0]
+    for choice in rng.integers(2, size=5_000):
+        tokens.append(int(follows[tokens[-1], choice]))
+    text = np.array(tokens)
+    last = {}
+    for make in (TrainConfig, TrainConfig.plain):
+        torch.manual_seed(0)
+        config = make(steps=150, batch_size=8, warmup_steps=10, eval_windows=50, eval_every=150)
+        trainer = Trainer(GPT(tiny), text[:4_000], text[4_000:], config)
+        trainer.run(progress=False)
+        last[config.optimizer] = trainer.evaluations[-1].loss
+    assert last["muon"] < last["adamw"] - 0.2
