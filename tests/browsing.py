@@ -40,11 +40,18 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def visit(
-    browser: Browser, url: str, own: str, *, width: int = WIDTHS[0], first: str = ""
+    browser: Browser,
+    url: str,
+    own: str,
+    *,
+    width: int = WIDTHS[0],
+    first: str = "",
+    leads_to: str = "**",
 ) -> Iterator[Visit]:
     """Open a page whose requests to anything but `own` are refused and noted; wait for it.
 
-    `first` is a script that runs when the page has been read and none of its scripts has run.
+    `first` is a script that runs when the page has been read and none of its scripts has run;
+    `leads_to` is the address where a page that forwards its reader ends.
     """
     context = browser.new_context(viewport={"width": width, "height": 900})
     if first:
@@ -75,6 +82,7 @@ def visit(
     page.on("console", said)
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(url, wait_until="load")
+    page.wait_for_url(leads_to)
     page.evaluate(_SETTLED)
     yield visited
     context.close()

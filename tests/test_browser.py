@@ -78,8 +78,8 @@ def welcome(
 ) -> Iterator[Visit]:
     """Open the site as a reader does, at its index, which leads to the welcome page."""
     origin = origins[request.param]
-    with visit(browser, f"{origin}/index.html", origin) as visited:
-        visited.page.wait_for_url("**/book/welcome.html")
+    goal = "**/book/welcome.html"
+    with visit(browser, f"{origin}/index.html", origin, leads_to=goal) as visited:
         yield visited
         assert visited.refused == []
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Error, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page
 
 from gptlib import GPT, ByteTokenizer, GPTConfig, NumpyGPT, checkpoint, corpus, generate, sampling
 from gptlib.panels import engine
@@ -48,19 +48,17 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def page(chromium: str) -> Iterator[Page]:
+def page(browser: Browser) -> Iterator[Page]:
     """Open a page that holds the engine and the models, and may ask for nothing."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        requests: list[str] = []
-        page.route("**/*", lambda route: (requests.append(route.request.url), route.abort()))
-        packed = {name: engine.pack(model, "float32") for name, model in MODELS.items()}
-        packed["packaged"] = engine.pack(checkpoint.packaged()[0])
-        page.evaluate(LOAD, [engine.source(), packed])
-        yield page
-        browser.close()
-        assert not requests
+    page = browser.new_page()
+    requests: list[str] = []
+    page.route("**/*", lambda route: (requests.append(route.request.url), route.abort()))
+    packed = {name: engine.pack(model, "float32") for name, model in MODELS.items()}
+    packed["packaged"] = engine.pack(checkpoint.packaged()[0])
+    page.evaluate(LOAD, [engine.source(), packed])
+    yield page
+    page.close()
+    assert not requests
 
 
 FORWARD = "(name, ids, options) => engine.loadModel(models[name]).forward(ids, options)"
