@@ -23,6 +23,7 @@ lab: $(READY)  ## Open JupyterLab on the chapters
 	$(PY) -m jupyterlab notebooks
 
 test: export OMP_WAIT_POLICY := PASSIVE  # threads that spin while waiting starve a busy machine
+test: export OPENBLAS_THREAD_TIMEOUT := 4  # NumPy's threads spin for 2^n cycles
 test: lint  ## Lint, check types, run every test; those of the notebooks re-run every chapter
 	$(PY) -m pytest
 

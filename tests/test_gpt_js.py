@@ -459,6 +459,24 @@ def test_a_seed_repeats_a_stream_and_another_does_not(page: Page) -> None:
     assert first == again != other
 
 
+SHARED = """async (name, prompt, known) => {
+    const model = engine.loadModel(models[name]);
+    const cache = model.newCache();
+    model.forward(prompt.slice(0, known), { cache });
+    const steps = [];
+    for await (const step of engine.streamTokens(model, prompt, 30, { seed: 1, cache }))
+        steps.push(step);
+    return steps;
+}"""
+
+
+def test_a_cache_that_holds_the_prompts_beginning_changes_nothing(page: Page) -> None:
+    prompt = some_ids("odd", 12)
+    expected = stream(page, "odd", prompt, 30, seed=1)
+    for known in (1, 5, 11):
+        assert ask(page, SHARED, "odd", prompt, known) == expected
+
+
 ABORTED = """async (name) => {
     const stop = new AbortController();
     const model = engine.loadModel(models[name]);

@@ -37,11 +37,13 @@ def compute(browser: Browser) -> Compute:
 def show(browser: Browser) -> Iterator[Callable[[panels.Panel], Page]]:
     """Return the function that opens a panel as the book does."""
     page = browser.new_page()
-    script = runpy.run_path(str(ROOT / "book" / "_ext" / "panels.py"))["page_script"]()
+    book = runpy.run_path(str(ROOT / "book" / "_ext" / "panels.py"))
 
     def show(panel: panels.Panel) -> Page:
         page.set_content(panel.twin())
-        page.add_script_tag(content=script)
+        if panel.needs_weights:
+            page.add_script_tag(content=book["weights_script"]())
+        page.add_script_tag(content=book["page_script"]())
         page.wait_for_selector("[data-mounted=true]")
         return page
 
@@ -225,3 +227,19 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
 def test_a_run_that_is_not_whole_is_refused_by_what_it_lacks(run: Any, what: str) -> None:
     with pytest.raises(traitlets.TraitError, match=f"history .*{what}"):
         panels.ReplayPanel(history=run)
+
+
+def test_what_the_playground_has_read_before_changes_nothing_it_writes(
+    show: Callable[[panels.Panel], Page],
+) -> None:
+    page = show(panels.PlaygroundPanel(prompt="So", length=30, seed=7))
+    prompt, readout = page.get_by_label("prompt"), page.locator(".gp-readout")
+    long = "x" * 250 + "So"  # its continuation passes the window, so the cache is read anew
+    written: dict[str, set[str]] = {}
+    for text in ("So", "Sober", "So", "So it", long, long, "So"):
+        prompt.fill(text)
+        page.get_by_role("button", name="Write").click()
+        expect(readout).to_contain_text("a second", timeout=60_000)
+        written.setdefault(text, set()).add(page.locator(".gp-paper").text_content() or "")
+    assert [len(texts) for texts in written.values()] == [1] * 4
+    assert len(set.union(*written.values())) == 4

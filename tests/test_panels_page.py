@@ -1,9 +1,9 @@
-"""Panels in the built pages: from disk and over http, by mouse and by keyboard, with no kernel."""
+"""Panels in the built pages, by mouse and by keyboard, with no kernel (see test_browser too)."""
 
 from collections.abc import Iterator
 
 import pytest
-from browsing import WIDTHS, Visit, broken_rules, visit
+from browsing import WIDTHS, Visit, visit
 from conftest import Site
 from playwright.sync_api import Browser, Locator, Page
 from test_book import toc_pages
@@ -34,28 +34,19 @@ def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(scope="module", params=["disk", "http"])
-def opened(
-    request: pytest.FixtureRequest, name: str, browser: Browser, origins: dict[str, str]
-) -> Iterator[Visit]:
-    origin = origins[request.param]
-    with visit(browser, f"{origin}/{name}.html", origin) as visited:
-        yield visited
-
-
 @pytest.fixture(scope="module")
-def opened_once(name: str, browser: Browser, origins: dict[str, str]) -> Iterator[Visit]:
+def opened(name: str, browser: Browser, origins: dict[str, str]) -> Iterator[Visit]:
     with visit(browser, f"{origins['disk']}/{name}.html", origins["disk"]) as visited:
         yield visited
 
 
 @pytest.fixture
-def page(opened_once: Visit) -> Iterator[Page]:
+def page(opened: Visit) -> Iterator[Page]:
     """Return the page from disk, its panels in their first state."""
-    for panel in panels_of(opened_once.page):
+    for panel in panels_of(opened.page):
         reset(panel)
-    yield opened_once.page
-    assert (opened_once.refused, opened_once.errors) == ([], [])
+    yield opened.page
+    assert (opened.refused, opened.errors) == ([], [])
 
 
 def panels_of(page: Page) -> list[Locator]:
@@ -124,13 +115,6 @@ def test_every_panel_of_the_book_is_declared_and_no_other(site: Site) -> None:
     assert found == DECLARED
 
 
-def test_every_panel_mounts_without_a_request_or_an_error(opened: Visit, name: str) -> None:
-    opened.page.wait_for_load_state("networkidle")
-    mounted = [panel.get_attribute("data-mounted") for panel in panels_of(opened.page)]
-    assert mounted == ["true"] * len(DECLARED[name])
-    assert (opened.refused, opened.errors) == ([], [])
-
-
 @pytest.mark.parametrize("operate", [press, click], ids=["keyboard", "mouse"])
 def test_each_control_changes_what_the_panel_says(page: Page, operate) -> None:
     for panel in panels_of(page):
@@ -183,12 +167,6 @@ def test_nothing_jumps_when_a_panel_mounts_or_a_control_moves(
                 said(panel)
                 assert panel.evaluate("e => e.offsetHeight") == height
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_axe_finds_nothing_in_a_panel(page: Page) -> None:
-    page.evaluate("document.querySelectorAll('.gptlib-panel details').forEach(d => d.open = true)")
-    for scheme in ("light", "dark"):
-        assert broken_rules(page, scheme, {"include": [[".gptlib-panel"]]}) == [], scheme
 
 
 def test_a_key_press_is_drawn_within_a_twentieth_of_a_second(page: Page) -> None:

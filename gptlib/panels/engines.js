@@ -3,22 +3,44 @@
 import { loadModel } from "./gpt.js";
 import { decodeText, encodeText, streamTokens, textStream } from "./sampling.js";
 
-/** The packaged model, run by the page itself. */
+/** The packaged model, run by the page itself; what it has read of a prompt it keeps. */
 class PageEngine {
   constructor(packed) {
     this.model = loadModel(packed);
+    this.cache = this.model.newCache();
+    this.read = []; // the ids with which the cache begins
     this.unit = "byte";
   }
 
+  /** Return the scores of the byte after a prompt; null where there is none. */
+  scores(prompt) {
+    const { vocab_size, context_length } = this.model.config;
+    const ids = encodeText(prompt).slice(-context_length);
+    if (!ids.length) return null;
+    this.#keep(ids);
+    const unread = ids.slice(this.cache.length);
+    return this.model.forward(unread, { cache: this.cache }).slice(-vocab_size);
+  }
+
   async next({ prompt }) {
-    return nextLogits(this.model, prompt);
+    return this.scores(prompt);
   }
 
   async *write({ prompt, length, ...settings }, signal) {
     const text = textStream();
     const ids = encodeText(prompt);
-    for await (const step of streamTokens(this.model, ids, length, { ...settings, signal }))
+    this.#keep(ids);
+    if (ids.length + length > this.model.config.context_length) this.read = []; // it will shift
+    const more = { ...settings, signal, cache: this.cache };
+    for await (const step of streamTokens(this.model, ids, length, more))
       yield { ...step, piece: text.push(step.id) };
+  }
+
+  /** Cut the cache back to what it shares with the ids to be read now, all but their last. */
+  #keep(ids) {
+    const other = ids.findIndex((id, i) => id !== this.read[i] || i === ids.length - 1);
+    this.cache.length = Math.min(other, this.cache.length);
+    this.read = ids;
   }
 
   label(id) {
@@ -79,10 +101,4 @@ function nameOf(piece, id) {
   return piece.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }
 
-function nextLogits(model, prompt) {
-  const { vocab_size, context_length } = model.config;
-  const ids = encodeText(prompt).slice(-context_length);
-  return ids.length ? model.forward(ids).slice(-vocab_size) : null;
-}
-
-export { KernelEngine, PageEngine, nextLogits };
+export { KernelEngine, PageEngine };

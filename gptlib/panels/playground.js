@@ -1,8 +1,7 @@
 // The playground: a prompt, a model that continues it, and each token's alternatives.
 
 import { COLOURS, PanelView, bars, fixed, html } from "./kit.js";
-import { KernelEngine, PageEngine, nextLogits } from "./engines.js";
-import { loadModel } from "./gpt.js";
+import { KernelEngine, PageEngine } from "./engines.js";
 import { entropy, traceFilters } from "./sampling.js";
 
 const SHOWN = 10; // tokens in the list of bars
@@ -20,7 +19,7 @@ function follow(logits, { temperature, top_k, top_p }) {
 }
 
 function compute(state, packed) {
-  const logits = nextLogits(loadModel(packed), state.prompt);
+  const logits = new PageEngine(packed).scores(state.prompt);
   if (!logits) return {};
   const { trace, summary } = follow(logits, state);
   const best = [...trace.ranked].slice(0, SHOWN).map((id, i) => [`rank ${i + 1}`, trace.raw[id]]);
@@ -52,6 +51,7 @@ async function render({ model, el }) {
   const view = new PanelView({ model, el, title: "Playground" });
   const written = []; // steps of the text on the screen
   let [engine, running, asked] = [null, null, {}]; // asked: the prompt whose next token is known
+  let scrolledTo = 0; // tokens written when the text was last scrolled to its end
 
   const write = view.button("Write", () => start());
   const stop = view.button("Stop", () => running?.abort());
@@ -102,7 +102,6 @@ async function render({ model, el }) {
         const n = written.push(step);
         const letter = html("span", { onclick: () => view.set("look", n) }, step.piece);
         paper.append(letter);
-        paper.scrollTop = paper.scrollHeight;
         view.redraw();
       }
       const rate = (1000 * written.length) / (performance.now() - began);
@@ -144,6 +143,8 @@ async function render({ model, el }) {
     look.querySelector(".gp-value").textContent = place(state.look);
     paper.querySelector(".gp-here")?.classList.remove("gp-here");
     if (at >= 0) paper.children[at + 1].classList.add("gp-here");
+    if (written.length !== scrolledTo) paper.scrollTop = paper.scrollHeight;
+    scrolledTo = written.length;
     if (asked.prompt !== state.prompt) ask(state.prompt);
     const step = written.at(at);
     const logits = step?.logits ?? asked.logits;

@@ -140,13 +140,13 @@ function newDecoder() {
  *
  * Past the context window the last context_length tokens are read again from position 0. The page
  * gets its turn every SLICE_MS, also within a long prompt. Settings: those of `traceFilters`;
- * `seed`, which repeats the draws (not Python's: the generators differ); and an AbortSignal
- * `signal`, which ends the stream without an error.
+ * `seed`, which repeats the draws (not Python's: the generators differ); an AbortSignal `signal`,
+ * which ends the stream without an error; and a `cache` that holds the prompt's beginning.
  */
-async function* streamTokens(model, prompt, n, { seed, signal, ...settings } = {}) {
+async function* streamTokens(model, prompt, n, options = {}) {
+  const { seed, signal, cache = model.newCache(), ...settings } = options;
   const { vocab_size: V, context_length } = model.config;
   const ids = [...prompt];
-  const cache = model.newCache();
   const random = seededRandom(seed);
   let due = performance.now() + SLICE_MS;
   for (let made = 0; made < n; made++) {
