@@ -20,7 +20,7 @@ from torch import nn
 from gptlib import GPT, CharTokenizer, GPTConfig, TrainConfig, Trainer, corpus
 from gptlib.model import evaluating
 
-STEPS = 600  # of our recipe
+STEPS = 640  # of our recipe
 PLAIN_STEPS = 2000
 T = 64
 

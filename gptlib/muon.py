@@ -85,18 +85,25 @@ class Muon(torch.optim.Optimizer):
     Args:
         params: matrices (n, m), or groups of them. A group's "parts" says into how many matrices
             of equal height each is cut, such as 3 for a fused Q, K and V.
-        lr: step size; each update has singular values near lr * sqrt(max(1, n / m)).
+        lr: step size; each update has singular values near lr * every * sqrt(max(1, n / m)).
         momentum: memory of the gradient, in [0, 1).
         weight_decay: the weights shrink by lr * weight_decay per step.
+        every: steps from one update of a matrix to its next, which goes so many times as far. The
+            matrices take turns; the momentum sees every gradient.
 
     Sharded matrices (DTensor) are gathered for the update, which every process computes.
     """
 
     def __init__(
-        self, params: Any, lr: float = 2e-2, momentum: float = 0.95, weight_decay: float = 0.1
+        self,
+        params: Any,
+        lr: float = 2e-2,
+        momentum: float = 0.95,
+        weight_decay: float = 0.1,
+        every: int = 1,
     ) -> None:
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "parts": 1}
-        super().__init__(params, defaults)
+        super().__init__(params, defaults | {"every": every})
         for group in self.param_groups:
             for param in group["params"]:
                 if param.dim() != 2 or param.shape[0] % group["parts"]:
@@ -107,26 +114,29 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every matrix that has a gradient; all are made orthogonal together."""
+        """Take up all gradients, and update the matrices whose turn it is, all of them together."""
+        turn: list[tuple[dict[str, Any], Tensor]] = []  # a matrix and its group
         pieces: list[Tensor] = []
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             if not params:
                 continue
             for p in params:
-                if "momentum" not in self.state[p]:
+                if not self.state[p]:
                     self.state[p]["momentum"] = torch.zeros_like(p)
+                    self.state[p]["step"] = torch.zeros(())
+                self.state[p]["step"] += 1
             grads, momenta = [p.grad for p in params], [self.state[p]["momentum"] for p in params]
             torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
             ahead = torch._foreach_lerp(grads, momenta, group["momentum"])  # Nesterov's look ahead
-            pieces += [c for u in ahead for c in parallel.whole(u).chunk(group["parts"])]
+            for i, (p, u) in enumerate(zip(params, ahead, strict=True)):
+                if (int(self.state[p]["step"]) + i) % group["every"] == 0:
+                    turn.append((group, p))
+                    pieces += parallel.whole(u).chunk(group["parts"])
         directions = iter(orthogonalize(pieces))
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                parts = [next(directions) for _ in range(group["parts"])]
-                n, m = parts[0].shape
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-                p.add_(parallel.like(whole, p), alpha=-group["lr"] * max(1.0, n / m) ** 0.5)
+        for group, p in turn:
+            parts = [next(directions) for _ in range(group["parts"])]
+            (n, m), lr = parts[0].shape, group["lr"] * group["every"]
+            p.mul_(1 - lr * group["weight_decay"])
+            whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+            p.add_(parallel.like(whole, p), alpha=-lr * max(1.0, n / m) ** 0.5)

@@ -10,7 +10,15 @@ Optimizer = Literal["muon", "adamw"]
 Decay = Literal["linear", "cosine"]
 Precision = Literal["auto", "float32", "bfloat16"]
 
-_COUNTS = ("steps", "batch_size", "eval_every", "eval_windows", "save_every", "keep_checkpoints")
+_COUNTS = (
+    "steps",
+    "batch_size",
+    "muon_every",
+    "eval_every",
+    "eval_windows",
+    "save_every",
+    "keep_checkpoints",
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,7 @@ class TrainConfig:
     optimizer: Optimizer = "muon"  # of the blocks' matrices; everything else always has AdamW
     learning_rate: float = 6e-3  # AdamW's, after the warm-up
     muon_learning_rate: float = 2e-2  # Muon's, after the warm-up
+    muon_every: int = 2  # steps from one update of a matrix to its next, which goes so much further
     min_learning_rate: float = 0.0  # AdamW's at the last step and after; Muon's in proportion
     warmup_steps: int = 20  # linear rise to the peak
     decay: Decay = "linear"  # the way down from the peak

@@ -81,6 +81,7 @@ def make_optimizers(model: GPT, config: TrainConfig) -> list[torch.optim.Optimiz
                 lr=config.muon_learning_rate,
                 momentum=config.momentum,
                 weight_decay=config.weight_decay,
+                every=config.muon_every,
             )
         )
     return optimizers

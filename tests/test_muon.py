@@ -108,6 +108,28 @@ def test_a_tall_matrix_takes_longer_steps():
     assert singular_values(change).median() / 2e-2 == pytest.approx(math.sqrt(4), rel=0.65)
 
 
+def test_matrices_take_turns_and_no_gradient_is_lost():
+    torch.manual_seed(0)
+    grads = torch.randn(4, 2, 6, 6)  # four steps, two matrices
+    params = [torch.nn.Parameter(torch.zeros(6, 6)) for _ in range(2)]
+    optimizer = Muon(params, lr=0.1, momentum=0.5, weight_decay=0.0, every=2)
+    moved = []
+    for step in grads:
+        before = [p.detach().clone() for p in params]
+        for p, grad in zip(params, step, strict=True):
+            p.grad = grad.clone()
+        optimizer.step()
+        moved.append([not torch.equal(p, b) for p, b in zip(params, before, strict=True)])
+    assert moved == [[False, True], [True, False]] * 2
+    memory = torch.zeros(6, 6)
+    expected = torch.zeros(6, 6)
+    for step, grad in enumerate(grads[:, 0], start=1):
+        memory = memory.lerp(grad, 0.5)
+        if step % 2 == 0:
+            expected -= 0.2 * orthogonalize([grad.lerp(memory, 0.5)])[0]
+    torch.testing.assert_close(params[0].detach(), expected)
+
+
 def test_a_matrix_without_gradient_is_left_alone():
     a, b = (torch.nn.Parameter(torch.ones(4, 4)) for _ in range(2))
     optimizer = Muon([a, b])
