@@ -36,7 +36,7 @@ class TrainConfig:
     optimizer: Optimizer = "muon"  # of the blocks' matrices; everything else always has AdamW
     learning_rate: float = 6e-3  # AdamW's, after the warm-up
     muon_learning_rate: float = 2e-2  # Muon's, after the warm-up
-    muon_every: int = 2  # steps from one update of a matrix to its next, which goes so much further
+    muon_every: int = 2  # steps between two updates of a matrix, each so many times as far
     min_learning_rate: float = 0.0  # AdamW's at the last step and after; Muon's in proportion
     warmup_steps: int = 20  # linear rise to the peak
     decay: Decay = "linear"  # the way down from the peak

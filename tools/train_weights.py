@@ -55,6 +55,7 @@ def train(run: Path, steps: int) -> tuple[Trainer, float]:
         batch_size=8,
         learning_rate=4e-3,  # lower rates than the default's suit the longer run
         muon_learning_rate=1e-2,
+        muon_every=1,
         momentum=0.95,
         eval_every=every,
         save_every=every,
