@@ -21,20 +21,20 @@ PROMPT_BYTES, ROUNDS = 100, 5
 BOOK = runpy.run_path(str(Path(__file__).parents[1] / "book" / "_ext" / "panels.py"))
 
 # Milliseconds from the click to the first letter on the page, and letters per second.
-CLICK = """async () => {
+CLICK = """() => new Promise((done) => {
     const [paper, said] = [".gp-paper", ".gp-readout"].map((s) => document.querySelector(s));
     const write = [...document.querySelectorAll("button")].find((b) => b.textContent === "Write");
     const start = performance.now();
     let first = 0;
     const watch = new MutationObserver(() => {
-        if (paper.children.length > 1) first ||= performance.now() - start;
+        const letters = paper.children.length - 1;
+        if (letters > 0) first ||= performance.now() - start;
+        if (said.textContent.includes("a second"))
+            done([first, (1e3 * letters) / (performance.now() - start)]);
     });
-    watch.observe(paper, { childList: true });
+    for (const node of [paper, said]) watch.observe(node, { childList: true, characterData: true });
     write.click();
-    while (!said.textContent.includes("a second"))
-        await new Promise(requestAnimationFrame);
-    return [first, 1e3 * (paper.children.length - 1) / (performance.now() - start)];
-}"""
+})"""
 
 LOAD = """async (source) => {
     const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));

@@ -5,6 +5,7 @@ import { KernelEngine, PageEngine } from "./engines.js";
 import { entropy, traceFilters } from "./sampling.js";
 
 const SHOWN = 10; // tokens in the list of bars
+const REDRAW_MS = 50; // between two pictures while the model writes; one takes longer than a token
 
 function follow(logits, { temperature, top_k, top_p }) {
   const trace = traceFilters(logits, { temperature, top_k, top_p });
@@ -51,7 +52,6 @@ async function render({ model, el }) {
   const view = new PanelView({ model, el, title: "Playground" });
   const written = []; // steps of the text on the screen
   let [engine, running, asked] = [null, null, {}]; // asked: the prompt whose next token is known
-  let scrolledTo = 0; // tokens written when the text was last scrolled to its end
 
   const write = view.button("Write", () => start());
   const stop = view.button("Stop", () => running?.abort());
@@ -80,6 +80,10 @@ async function render({ model, el }) {
     return n <= written.length ? `${n} of ${written.length}` : "next";
   }
 
+  function letter(step) {
+    return html("span", { onclick: () => view.set("look", written.indexOf(step) + 1) }, step.piece);
+  }
+
   /** Begin again with nothing written. */
   function clear() {
     running?.abort();
@@ -95,14 +99,15 @@ async function render({ model, el }) {
     const mine = (running = new AbortController());
     const { look: _, ...settings } = view.state();
     const began = performance.now();
+    let due = began;
     view.redraw();
     try {
       for await (const step of engine.write(settings, mine.signal)) {
         if (mine.signal.aborted) break;
-        const n = written.push(step);
-        const letter = html("span", { onclick: () => view.set("look", n) }, step.piece);
-        paper.append(letter);
+        written.push(step);
+        if (performance.now() < due) continue;
         view.redraw();
+        due = performance.now() + REDRAW_MS;
       }
       const rate = (1000 * written.length) / (performance.now() - began);
       if (running === mine) view.done = `${Math.round(rate)} ${engine.unit}s a second`;
@@ -141,10 +146,11 @@ async function render({ model, el }) {
     slider.max = written.length + 1;
     slider.value = state.look;
     look.querySelector(".gp-value").textContent = place(state.look);
+    const fresh = written.slice(paper.children.length - 1).map(letter); // the prompt is the first
+    paper.append(...fresh);
+    if (fresh.length) paper.scrollTop = paper.scrollHeight;
     paper.querySelector(".gp-here")?.classList.remove("gp-here");
     if (at >= 0) paper.children[at + 1].classList.add("gp-here");
-    if (written.length !== scrolledTo) paper.scrollTop = paper.scrollHeight;
-    scrolledTo = written.length;
     if (asked.prompt !== state.prompt) ask(state.prompt);
     const step = written.at(at);
     const logits = step?.logits ?? asked.logits;
