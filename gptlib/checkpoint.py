@@ -167,7 +167,8 @@ def step_folder(run: Path, step: int) -> Path:
 
 def steps(run: str | Path) -> list[Path]:
     """Return the checkpoints of a run, oldest first."""
-    return sorted(path for path in Path(run).glob(f"{STEP}[0-9]*") if path.is_dir())
+    found = [path for path in Path(run).glob(f"{STEP}*") if path.is_dir()]
+    return sorted(path for path in found if path.name.removeprefix(STEP).isdecimal())
 
 
 def newest(run: str | Path) -> Path | None:

@@ -207,6 +207,7 @@ def main(args: list[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 still gets its text
     try:
+        args = cli_train.with_base(sys.argv[1:] if args is None else args)
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: say(f"gptlib: {message}")
             app.cli(args=args, prog="gptlib", description="Train, sample and export a GPT.")

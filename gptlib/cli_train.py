@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -59,12 +62,12 @@ def train(
     }
     changes = {name: value for name, value in changes.items() if value is not None}
     cfg = GPTConfig.preset(preset, **changes)  # before anything slow
-    if resume and (overwrite or changes or tokenizer):
-        given = "overwrite" if overwrite else next(iter(changes), "tokenizer")
-        raise ValueError(f"--resume keeps the run's own model; --{given.replace('_', '-')} cannot")
-    given_numbers = _given(config)
-    if plain:
-        config = TrainConfig.plain(**given_numbers)
+    not_now = {"overwrite": overwrite, "plain": plain, **changes, "tokenizer": tokenizer}
+    if resume and any(not_now.values()):
+        given = next(name for name, value in not_now.items() if value)
+        raise ValueError(
+            f"--resume keeps the run's own model and recipe; --{given.replace('_', '-')} cannot"
+        )
 
     from gptlib import parallel
 
@@ -72,7 +75,7 @@ def train(
     with parallel.process_group(on):
         if resume:
             text = _training_text(corpus, None, out)
-            trainer = _resumed(out, text[0], given_numbers, on)
+            trainer = _resumed(out, text[0], config, on)
         else:
             refuse_held(out, "--out", overwrite)
             kind = tokenizer or ("bytes" if preset == "mini" else "gpt2")
@@ -82,13 +85,41 @@ def train(
                 f"{trainer.model.num_params():,} parameters on {on}, {len(trainer.train_tokens):,}"
                 f" training and {len(trainer.val_tokens):,} validation tokens"
             )
-        _run(trainer, out, f"--corpus {corpus} " if corpus != "shakespeare" else "")
+        option = f"--corpus {shlex.quote(corpus)} " if corpus != "shakespeare" else ""
+        _run(trainer, out, option)
 
 
-def _given(config: TrainConfig) -> dict[str, Any]:
-    """Return the numbers that differ from the defaults: those the command line has changed."""
-    fields = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
-    return {n: getattr(config, n) for n, usual in fields.items() if getattr(config, n) != usual}
+def with_base(args: list[str]) -> list[str]:
+    """Put in front what `train --plain` or `train --resume` takes where nothing else is given.
+
+    Those are the plain recipe's numbers or the run's own, as options; a later one overrides them.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--out", type=Path)
+    for name in ("--plain", "--resume"):
+        parser.add_argument(name, action="store_true")
+    if args[:1] != ["train"]:
+        return args
+    base = TrainConfig()
+    with contextlib.suppress(argparse.ArgumentError):  # said better when the options are read
+        options, _ = parser.parse_known_args(args[1:])
+        if options.plain:
+            base = TrainConfig.plain()
+        elif options.resume and options.out:
+            from gptlib import run_state
+
+            base = run_state.saved_config(options.out)
+    front = []
+    for field in dataclasses.fields(TrainConfig):
+        value = getattr(base, field.name)
+        option = field.name.replace("_", "-")
+        if value == field.default:
+            continue
+        if isinstance(value, bool):
+            front.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            front += [f"--{option}", str(value)]
+    return [args[0], *front, *args[1:]]
 
 
 def _training_text(corpus: str, kind: str | None, run: Path | None = None) -> tuple[Any, Any]:
@@ -117,13 +148,14 @@ def _fresh(cfg: GPTConfig, text: tuple[Any, Any], config: TrainConfig, device: A
     return Trainer(GPT(cfg).to(device), *texts, config, tok)
 
 
-def _resumed(out: Path, tokens: Any, given: dict[str, Any], device: Any) -> Any:
+def _resumed(out: Path, tokens: Any, config: TrainConfig, device: Any) -> Any:
     from gptlib import checkpoint, corpus
     from gptlib.trainer import Trainer
 
     cfg = checkpoint.load(out)[0].cfg
     texts = corpus.split(tokens, context_length=cfg.context_length)
-    trainer, report = Trainer.resume(out, *texts, changes=given, device=device)
+    changes = dataclasses.asdict(config)
+    trainer, report = Trainer.resume(out, *texts, changes=changes, device=device)
     for line in report.splitlines():
         say_once(line)
     return trainer
@@ -131,13 +163,15 @@ def _resumed(out: Path, tokens: Any, given: dict[str, Any], device: Any) -> Any:
 
 def _run(trainer: Any, out: Path, corpus_option: str) -> None:
     """Train to the end, a budget or Ctrl-C, and say how to go on or what to do with the result."""
-    from gptlib import parallel
+    from gptlib import checkpoint, parallel
 
-    again = f"go on with: gptlib train --out {out} {corpus_option}--resume"
+    again = f"go on with: gptlib train --out {shlex.quote(str(out))} {corpus_option}--resume"
     try:
         trainer.run(out=out)
     except KeyboardInterrupt as stopped:
-        say_once(f"gptlib: {stopped or 'stopped'}; {again}")
+        if checkpoint.newest(out) is None:
+            raise  # there is nothing to go on from
+        say_once(f"gptlib: {str(stopped) or 'stopped'}; {again}")
         raise SystemExit(130) from None
     except RuntimeError as error:  # what a collective operation raises when a partner has gone
         if parallel.world_size() == 1:
@@ -150,6 +184,8 @@ def _run(trainer: Any, out: Path, corpus_option: str) -> None:
     first, last = trainer.evaluations[0], trainer.evaluations[-1]
     say_once(f"validation loss {first.loss:.3f} -> {last.loss:.3f} nats per token; saved in {out}")
     if trainer.stopped:
+        if trainer.stopped == "max_tokens":  # which the next run would have reached at once
+            again += " --max-tokens None"
         say_once(f"stopped by {trainer.stopped} after {len(trainer.history)} steps; {again}")
     say_once(f"read it with: gptlib sample {out}")
 
@@ -177,10 +213,8 @@ def prepare(
             raise FileNotFoundError(f"text file {path} does not exist")
     if not files:
         raise ValueError("name at least one text file")
-    if (out / shards.INDEX).exists():
-        if not overwrite:
-            raise ValueError(f"{out} already holds tokens; choose another --out, or --overwrite it")
-        (out / shards.INDEX).unlink()
+    if (out / shards.INDEX).exists() and not overwrite:
+        raise ValueError(f"{out} already holds tokens; choose another --out, or --overwrite it")
     size = sum(path.stat().st_size for path in files)
     passes = 2 if tokenizer == "chars" else 1  # the first one collects the characters
     with tqdm(total=passes * size, unit="B", unit_scale=True) as bar:

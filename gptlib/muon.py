@@ -105,6 +105,9 @@ class Muon(torch.optim.Optimizer):
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "parts": 1}
         super().__init__(params, defaults | {"every": every})
         for group in self.param_groups:
+            for name in ("parts", "every"):
+                if not (isinstance(group[name], int) and group[name] >= 1):
+                    raise ValueError(f"{name} must be an integer, at least 1; got {group[name]!r}")
             for param in group["params"]:
                 if param.dim() != 2 or param.shape[0] % group["parts"]:
                     raise ValueError(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,11 @@ def save(trainer: Trainer, out: Path) -> Path:
         "validation_loss": last[0].loss if last and last[0].step == step else None,
     }
     folder = checkpoint.step_folder(out, step)
+    if last and last[0].step == step and not math.isfinite(last[0].loss):
+        raise FloatingPointError(
+            f"the validation loss after step {step - 1} is {last[0].loss}; nothing was saved, and"
+            " earlier checkpoints stay. A lower learning rate or a longer warm-up usually helps"
+        )
     if parallel.rank() == 0:
         with checkpoint.written_aside(folder) as aside:
             checkpoint.fill(aside, weights, about)
@@ -69,14 +75,18 @@ def resume(
     """Build a trainer from the newest checkpoint; see `Trainer.resume`."""
     from gptlib.trainer import EvalRecord, StepRecord
 
+    saved = saved_config(out)
+    config = dataclasses.replace(saved, **changes)
+    if config.optimizer != saved.optimizer:
+        raise ValueError(
+            f"the run in {out} has the optimizer {saved.optimizer}, whose memory is of no use to"
+            f" {config.optimizer}; start a new run"
+        )
     folder = checkpoint.newest(out)
-    if folder is None:
-        raise FileNotFoundError(f"{out} holds no checkpoint to resume from")
+    assert folder is not None
     numbers = read_object(folder / NUMBERS)
     model, tokenizer = checkpoint.load(folder)
     try:
-        saved = TrainConfig(**numbers["config"])
-        config = dataclasses.replace(saved, **changes)
         tensors = safetensors.torch.load_file(folder / TENSORS)
         trainer = kind(model.to(device), train_tokens, val_tokens, config, tokenizer)
         for name, found in _texts(trainer).items():
@@ -93,6 +103,22 @@ def resume(
         raise ValueError(f"{folder} is damaged: {error!r:.200}") from error
     _restore_generators(trainer, tensors)
     return trainer, _report(trainer, folder, saved, numbers)
+
+
+def saved_config(out: Path) -> TrainConfig:
+    """Return the numbers of the run in `out`, from its newest checkpoint.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint.
+        ValueError: its file is damaged.
+    """
+    folder = checkpoint.newest(out)
+    if folder is None:
+        raise FileNotFoundError(f"{out} holds no checkpoint to resume from")
+    try:
+        return TrainConfig(**read_object(folder / NUMBERS)["config"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{folder / NUMBERS} is damaged: {error!r:.200}") from error
 
 
 def _texts(trainer: Trainer) -> dict[str, str]:
@@ -161,8 +187,8 @@ def _report(trainer: Trainer, folder: Path, saved: TrainConfig, numbers: dict[st
         if before != now:
             lines.append(f"changed: {field.name} {before} -> {now}")
     for what, before, now in (
-        ("threads", numbers["threads"], torch.get_num_threads()),
-        ("torch", numbers["torch"], torch.__version__),
+        ("threads", numbers.get("threads"), torch.get_num_threads()),
+        ("torch", numbers.get("torch"), torch.__version__),
     ):
         if before != now:
             lines.append(f"{what} {before} -> {now}: the last digits will differ")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,8 @@ def prepare(
 
     The ids are those of encoding each file at once: chunks are cut before white space, where every
     tokenizer cuts too. (Only more than four million characters without any are cut elsewhere.) An
-    end-of-text token follows each file where the tokenizer has one. The index is written last, so
-    an interrupted folder does not look complete.
+    end-of-text token follows each text where the tokenizer has one. All is written aside first, so
+    tokens that the folder already holds stay until the new ones are complete.
 
     Args:
         files: UTF-8 texts; line ends become `\\n`.
@@ -122,6 +123,32 @@ def prepare(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
+    with tempfile.TemporaryDirectory(prefix=".aside-", dir=folder) as name:
+        aside = Path(name)
+        counts = _write(files, tokenizer, aside, dtype, shard_tokens, progress)
+        index = {
+            "dtype": dtype.name,
+            "tokenizer": tokenizer.to_dict(),
+            "shards": {_name(i): count for i, count in enumerate(counts)},
+        }
+        (aside / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+        (folder / INDEX).unlink(missing_ok=True)  # half replaced, it must not look complete
+        for old in folder.glob("shard-*.bin"):
+            old.unlink()
+        for name in [*index["shards"], INDEX]:
+            os.replace(aside / name, folder / name)
+    return sum(counts)
+
+
+def _write(
+    files: Sequence[str | Path],
+    tokenizer: Tokenizer,
+    folder: Path,
+    dtype: np.dtype[Any],
+    shard_tokens: int,
+    progress: Callable[[int], object],
+) -> list[int]:
+    """Write the shards and return how many tokens each has."""
     counts: list[int] = []
     shard = None
     try:
@@ -142,15 +169,7 @@ def prepare(
             shard.close()
     if not counts:
         raise ValueError(f"no text in {', '.join(shown(path) for path in files)}")
-    index = {
-        "dtype": dtype.name,
-        "tokenizer": tokenizer.to_dict(),
-        "shards": {_name(i): count for i, count in enumerate(counts)},
-    }
-    aside = folder / f".{INDEX}"
-    aside.write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
-    os.replace(aside, folder / INDEX)
-    return sum(counts)
+    return counts
 
 
 def alphabet(
@@ -173,10 +192,11 @@ def _encoded(
     files: Sequence[str | Path], tokenizer: Tokenizer, progress: Callable[[int], object]
 ) -> Iterator[list[int]]:
     for path in files:
+        text = ""
         for text in _chunks(path):
             yield tokenizer.encode(text)
             progress(len(text))
-        if tokenizer.eot_id is not None:
+        if text and tokenizer.eot_id is not None:
             yield [tokenizer.eot_id]
 
 

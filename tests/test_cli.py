@@ -1,6 +1,8 @@
 import dataclasses
 import json
+import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,7 +100,7 @@ def test_resume_refuses_what_would_change_the_run(tmp_path, text, options, parts
 
 def test_resume_without_a_run_is_refused(tmp_path, text, capsys):
     assert run("train", "--out", tmp_path / "no", "--corpus", text, "--resume") == 2
-    assert one_line_error(capsys, "holds no saved model")
+    assert one_line_error(capsys, "holds no checkpoint to resume from")
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, text, monkeypatch, capsys):
@@ -130,6 +132,68 @@ def test_plain_is_the_usual_recipe_but_for_what_is_given(tmp_path, text):
     trainer_config = json.loads((checkpoint.newest(tmp_path / "run") / "training.json").read_text())
     found = trainer_config["config"]
     assert (found["optimizer"], found["decay"], found["batch_size"]) == ("adamw", "cosine", 2)
+
+
+def numbers_of(run_folder):
+    return json.loads((checkpoint.newest(run_folder) / "training.json").read_text())["config"]
+
+
+def test_a_number_that_equals_the_default_is_given_all_the_same(tmp_path, text):
+    out = tmp_path / "run"
+    assert train(out, text, "--plain", "--learning-rate", 0.006, "--max-tokens", 60) == 0
+    assert numbers_of(out)["learning_rate"] == 0.006
+    again = "train", "--out", out, "--corpus", text, "--resume"
+    assert run(*again, "--max-tokens", None, "--grad-clip", 2) == 0
+    assert (numbers_of(out)["max_tokens"], numbers_of(out)["grad_clip"]) == (None, 2.0)
+    assert run(*again, "--grad-clip", 1, "--steps", 5) == 0
+    assert numbers_of(out)["grad_clip"] == 1.0
+
+
+def test_what_a_resumed_run_cannot_change_is_refused(tmp_path, text, capsys):
+    assert train(tmp_path / "run", text) == 0
+    again = "train", "--out", tmp_path / "run", "--corpus", text, "--resume"
+    capsys.readouterr()
+    assert run(*again, "--optimizer", "adamw") == 2
+    assert one_line_error(capsys, "optimizer muon", "start a new run")
+    assert run(*again, "--plain") == 2
+    assert one_line_error(capsys, "--plain cannot")
+
+
+def test_a_checkpoint_that_is_not_finite_is_not_saved(tmp_path, text, capsys):
+    out = tmp_path / "run"
+    assert train(out, text, "--keep-checkpoints", 1) == 0
+    good = checkpoint.newest(out)
+    more = "--learning-rate", 1e38, "--steps", 30, "--save-every", 1
+    assert run("train", "--out", out, "--corpus", text, "--resume", *more) == 2
+    assert checkpoint.newest(out) is not None
+    losses = [
+        json.loads((folder / "training.json").read_text())["validation_loss"]
+        for folder in checkpoint.steps(out)
+    ]
+    assert all(loss is None or math.isfinite(loss) for loss in losses)
+    assert good in checkpoint.steps(out)
+
+
+def test_a_copy_of_a_checkpoint_is_not_taken_for_one(tmp_path, text):
+    assert train(tmp_path / "run", text) == 0
+    newest = checkpoint.newest(tmp_path / "run")
+    copy = newest.with_name(newest.name + "-backup")
+    shutil.copytree(newest, copy)
+    assert checkpoint.newest(tmp_path / "run") == newest
+
+
+def test_tokens_stay_until_new_ones_are_complete(tmp_path, text):
+    from gptlib import shards
+
+    out, bad = tmp_path / "tokens", tmp_path / "bad.txt"
+    bad.write_bytes(b"good \xff bad")
+    assert run("prepare", text, "--tokenizer", "bytes", "--out", out) == 0
+    n = len(shards.load(out)[0])
+    for files in ((bad,), (text, bad)):
+        assert run("prepare", *files, "--tokenizer", "chars", "--out", out, "--overwrite") == 2
+        assert len(shards.load(out)[0]) == n
+    bad.write_bytes(b"")
+    assert run("prepare", bad, "--out", tmp_path / "none", "--tokenizer", "gpt2") == 2
 
 
 def test_prepare_then_train_on_the_shards(tmp_path, text, capsys):

@@ -30,8 +30,8 @@ class PageEngine {
     const text = textStream();
     const ids = encodeText(prompt);
     this.#keep(ids);
-    if (ids.length + length > this.model.config.context_length) this.read = []; // it will shift
     const more = { ...settings, signal, cache: this.cache };
+    [this.cache, this.read] = [this.model.newCache(), []]; // nobody else may use that one now
     for await (const step of streamTokens(this.model, ids, length, more))
       yield { ...step, piece: text.push(step.id) };
   }
@@ -39,7 +39,7 @@ class PageEngine {
   /** Cut the cache back to what it shares with the ids to be read now, all but their last. */
   #keep(ids) {
     const other = ids.findIndex((id, i) => id !== this.read[i] || i === ids.length - 1);
-    this.cache.length = Math.min(other, this.cache.length);
+    this.cache.length = Math.max(0, Math.min(other, this.cache.length)); // 0 where ids is empty
     this.read = ids;
   }
 
