@@ -62,9 +62,9 @@ def train(
     }
     changes = {name: value for name, value in changes.items() if value is not None}
     cfg = GPTConfig.preset(preset, **changes)  # before anything slow
-    not_now = {"overwrite": overwrite, "plain": plain, **changes, "tokenizer": tokenizer}
-    if resume and any(not_now.values()):
-        given = next(name for name, value in not_now.items() if value)
+    flags = {"overwrite": overwrite, "plain": plain, "tokenizer": tokenizer}
+    if resume and (changes or any(flags.values())):
+        given = next((name for name, value in flags.items() if value), next(iter(changes), ""))
         raise ValueError(
             f"--resume keeps the run's own model and recipe; --{given.replace('_', '-')} cannot"
         )
@@ -94,12 +94,12 @@ def with_base(args: list[str]) -> list[str]:
 
     Those are the plain recipe's numbers or the run's own, as options; a later one overrides them.
     """
+    if args[:1] != ["train"]:
+        return args
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--out", type=Path)
     for name in ("--plain", "--resume"):
         parser.add_argument(name, action="store_true")
-    if args[:1] != ["train"]:
-        return args
     base = TrainConfig()
     with contextlib.suppress(argparse.ArgumentError):  # said better when the options are read
         options, _ = parser.parse_known_args(args[1:])

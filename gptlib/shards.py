@@ -123,8 +123,8 @@ def prepare(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
-    with tempfile.TemporaryDirectory(prefix=".aside-", dir=folder) as name:
-        aside = Path(name)
+    with tempfile.TemporaryDirectory(prefix=".aside-", dir=folder) as fresh:
+        aside = Path(fresh)
         counts = _write(files, tokenizer, aside, dtype, shard_tokens, progress)
         index = {
             "dtype": dtype.name,
@@ -132,9 +132,10 @@ def prepare(
             "shards": {_name(i): count for i, count in enumerate(counts)},
         }
         (aside / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
-        (folder / INDEX).unlink(missing_ok=True)  # half replaced, it must not look complete
-        for old in folder.glob("shard-*.bin"):
-            old.unlink()
+        if (folder / INDEX).exists():
+            (folder / INDEX).unlink()  # half replaced, it must not look complete
+            for old in folder.glob("shard-" + 5 * "[0-9]" + ".bin"):
+                old.unlink()
         for name in [*index["shards"], INDEX]:
             os.replace(aside / name, folder / name)
     return sum(counts)

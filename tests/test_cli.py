@@ -157,6 +157,8 @@ def test_what_a_resumed_run_cannot_change_is_refused(tmp_path, text, capsys):
     assert one_line_error(capsys, "optimizer muon", "start a new run")
     assert run(*again, "--plain") == 2
     assert one_line_error(capsys, "--plain cannot")
+    assert run(*again, "--drop-rate", 0) == 2
+    assert one_line_error(capsys, "--drop-rate cannot")
 
 
 def test_a_checkpoint_that_is_not_finite_is_not_saved(tmp_path, text, capsys):
@@ -187,7 +189,10 @@ def test_tokens_stay_until_new_ones_are_complete(tmp_path, text):
 
     out, bad = tmp_path / "tokens", tmp_path / "bad.txt"
     bad.write_bytes(b"good \xff bad")
+    out.mkdir()
+    (out / "shard-of-mine.bin").write_bytes(b"mine")
     assert run("prepare", text, "--tokenizer", "bytes", "--out", out) == 0
+    assert (out / "shard-of-mine.bin").read_bytes() == b"mine"
     n = len(shards.load(out)[0])
     for files in ((bad,), (text, bad)):
         assert run("prepare", *files, "--tokenizer", "chars", "--out", out, "--overwrite") == 2
