@@ -492,19 +492,60 @@ def test_a_signal_stops_a_stream_at_once(page: Page) -> None:
     assert ask(page, ABORTED, "odd") == 5
 
 
-TURNS = """async (name) => {
+TURNS = """async (name, read) => {
     const model = engine.loadModel(models[name]);
     const prompt = new Array(model.config.context_length).fill(1);
     let turns = 0;
     const timer = setInterval(() => turns++);
-    await engine.streamTokens(model, prompt, 1).next();
+    if (read) await engine.readTokens(model, prompt);
+    else await engine.streamTokens(model, prompt, 1).next();
     clearInterval(timer);
     return turns;
 }"""
 
 
-def test_the_page_gets_its_turn_while_a_long_prompt_is_read(page: Page) -> None:
-    assert ask(page, TURNS, "mini") >= 2
+@pytest.mark.parametrize("read", [True, False])
+def test_the_page_gets_its_turn_while_a_long_prompt_is_read(page: Page, read: bool) -> None:
+    assert ask(page, TURNS, "mini", read) >= 2
+
+
+READS = """async (name, texts) => {
+    const model = engine.loadModel(models[name]);
+    const cache = model.newCache();
+    const rows = [];
+    for (const ids of texts) rows.push(await engine.readTokens(model, ids, { cache }));
+    return rows;
+}"""
+
+
+def test_what_a_cache_holds_of_other_texts_changes_no_logits(page: Page) -> None:
+    ids = some_ids("odd", 40)  # the window has 24
+    cuts = [ids[:1], ids[:9], ids[:9], ids[:4], ids[:24], ids[:25], ids, [3, *ids[1:9]], ids[:24]]
+    for cut, row in zip(cuts, ask(page, READS, "odd", cuts), strict=True):
+        assert row == forward(page, "odd", cut[-24:])[-1].tolist()
+
+
+def test_nothing_to_read_is_refused(page: Page) -> None:
+    with pytest.raises(Error, match="ids is empty"):
+        ask(page, READS, "odd", [[]])
+
+
+LEFT = """async (name, first, second) => {
+    const model = engine.loadModel(models[name]);
+    const cache = model.newCache();
+    const stop = new AbortController();
+    const left = engine.readTokens(model, first, { cache, signal: stop.signal, turn: () => 0 });
+    stop.abort();
+    const rows = await Promise.all([left, engine.readTokens(model, second, { cache })]);
+    return [...rows, await engine.readTokens(model, first, { cache, signal: stop.signal })];
+}"""
+
+
+def test_a_text_left_for_another_is_read_no_further(page: Page) -> None:
+    ids = some_ids("odd", 24)
+    left, row, later = ask(page, LEFT, "odd", ids, ids[::-1])
+    assert left is later is None
+    assert row == forward(page, "odd", ids[::-1])[-1].tolist()
 
 
 PIECES = """(cases) => cases.map((ids) => {

@@ -11,9 +11,10 @@ import traitlets
 from conftest import ROOT
 from playwright.sync_api import Browser, Page, expect
 
-from gptlib import GPT, KVCache, accounting, generate, panels
+from gptlib import GPT, KVCache, accounting, generate, panels, sampling
 from gptlib.config import PRESETS, GPTConfig
 from gptlib.panels import depth, gelu, kv_cache, ledger, replay
+from gptlib.panels.base import page_model
 
 pytestmark = pytest.mark.browser
 
@@ -227,6 +228,36 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
 def test_a_run_that_is_not_whole_is_refused_by_what_it_lacks(run: Any, what: str) -> None:
     with pytest.raises(traitlets.TraitError, match=f"history .*{what}"):
         panels.ReplayPanel(history=run)
+
+
+def test_next_is_the_token_after_the_text_also_when_the_model_wrote_it(
+    show: Callable[[panels.Panel], Page],
+) -> None:
+    page = show(panels.PlaygroundPanel(prompt="x" * 240, temperature=1, top_p=1, length=20, seed=4))
+    readout, text = page.locator(".gp-readout"), "x" * 240
+    for ending in ("Write adds", "a second"):
+        expect(readout).to_contain_text(ending, timeout=60_000)
+        expect(readout).to_contain_text("The next token: entropy")
+        text = page.locator(".gp-paper").text_content() or ""
+        expected = sampling.trace(page_model().next_logits(list(text.encode())[-256:])).raw
+        row = page.locator(".gp-text tbody tr").first.text_content() or ""
+        assert row.endswith(f"{expected.max():.3f}" * 3)
+        page.get_by_role("button", name="Write").click()
+    assert len(text) > 256 - 20
+
+
+def test_a_long_prompt_that_is_pasted_and_changed_at_once_ends_with_the_last(
+    show: Callable[[panels.Panel], Page],
+) -> None:
+    page = show(panels.PlaygroundPanel(prompt="So"))
+    prompt, readout = page.get_by_label("prompt"), page.locator(".gp-readout")
+    first = readout.text_content() or ""
+    assert first.startswith("The next token")
+    for before in ("y" * 300, "", "z" * 256):
+        prompt.fill(before)
+        prompt.fill("So")
+        page.wait_for_timeout(400)
+        expect(readout).to_have_text(first)
 
 
 def test_what_the_playground_has_read_before_changes_nothing_it_writes(

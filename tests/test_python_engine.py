@@ -45,9 +45,9 @@ def test_it_writes_what_generate_writes(model: GPT, kind: str) -> None:
 
 def test_a_question_is_answered_under_its_number_with_the_logits(model: GPT) -> None:
     engine = PythonEngine(model, ByteTokenizer())
-    content, (logits,) = ask(engine, ask="next", number=4, prompt="To")
+    content, (logits,) = ask(engine, ask="next", number=4, prompt="To", written=[32, 98])
     assert content == {"reply": 4}
-    expected = np.asarray(model.next_logits(list(b"To")))[:256]
+    expected = np.asarray(model.next_logits(list(b"To b")))[:256]
     np.testing.assert_allclose(np.frombuffer(logits, np.float32), expected, atol=1e-6)
 
 

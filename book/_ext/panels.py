@@ -11,7 +11,7 @@ from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
 from gptlib import panels
-from gptlib.panels import base
+from gptlib.panels import base, scripts
 
 RUNTIME = Path(__file__).with_name("panels_runtime.js")
 
@@ -42,8 +42,8 @@ class PanelDirective(Directive):
 
 def page_script() -> str:
     """Return the one script of all pages: every panel's sources, then the runtime."""
-    files = {name: base.script_files(kind.script) for name, kind in panel_classes().items()}
-    texts = {file: base.script_text(file) for each in files.values() for file in each}
+    files = {name: scripts.files(kind.script) for name, kind in panel_classes().items()}
+    texts = {file: scripts.text(file) for each in files.values() for file in each}
     return (
         f"const PANELS = {json.dumps(files)};\nconst SCRIPTS = {json.dumps(texts)};\n"
         + RUNTIME.read_text(encoding="utf-8")

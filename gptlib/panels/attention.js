@@ -57,13 +57,16 @@ function drawHead(picture, ids, weights, at) {
   const { width, height } = picture.viewBox.baseVal;
   const cell = Math.min((width - 24) / T, (height - 24) / T, 26);
   const place = (i) => 20 + i * cell;
+  const squares = []; // one path for all cells of a percentage: thousands of nodes would take long
+  weights.forEach((w, i) => {
+    const [percent, x, y] = [Math.round(100 * w), place(i % T), place(Math.floor(i / T))];
+    if (percent) squares[percent] = `${squares[percent] ?? ""}M${x} ${y}h${cell}v${cell}h${-cell}z`;
+  });
   picture.append(
     svg("rect", { x: 20, y: place(at), width: T * cell, height: cell, class: "gp-row" }),
-    ...[...weights].flatMap((w, i) => {
-      if (w < 0.005) return [];
-      const size = { x: place(i % T), y: place(Math.floor(i / T)), width: cell, height: cell };
-      return svg("rect", { ...size, fill: COLOURS.attention, "fill-opacity": w.toFixed(3) });
-    }),
+    ...Object.entries(squares).map(([percent, d]) =>
+      svg("path", { d, fill: COLOURS.attention, "fill-opacity": percent / 100 }),
+    ),
     svg("rect", { x: 20, y: 20, width: T * cell, height: T * cell, class: "gp-frame" }),
   );
   if (cell < 7) return;
@@ -94,9 +97,12 @@ function drawAll(canvas, { ids, weights, n_layers, n_heads }, layer, head) {
     context.fillRect(x, y, step, step);
     const image = context.createImageData(T, T);
     // On paper of its own, white, so that the colours are the same in the dark.
-    all.forEach((w, p) =>
-      image.data.set([r, g, b].map((v) => 255 - (255 - v) * w).concat(255), 4 * p),
-    );
+    for (let p = 0; p < all.length; p++) {
+      image.data[4 * p] = 255 - (255 - r) * all[p];
+      image.data[4 * p + 1] = 255 - (255 - g) * all[p];
+      image.data[4 * p + 2] = 255 - (255 - b) * all[p];
+      image.data[4 * p + 3] = 255;
+    }
     context.putImageData(image, x + 1, y + 1);
   });
 }

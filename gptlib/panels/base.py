@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import traitlets
 
-from gptlib.panels import engine
+from gptlib.panels import engine, scripts
 
 try:
     import anywidget
@@ -26,26 +25,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from gptlib.model import GPT
 
-FOLDER = Path(__file__).parent
-STYLE = (FOLDER / "panels.css").read_text(encoding="utf-8")
-
-# Scripts are modules for the editor and the linter. In the page and in JupyterLab one panel is one
-# piece of text, because a page opened from disk may not import files.
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.]+)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export \{[^}]*\};\n", re.MULTILINE)
-
-
-def script_files(name: str) -> list[str]:
-    """Return the scripts that `name` is made of, each after those it imports from."""
-    text = (FOLDER / name).read_text(encoding="utf-8")
-    before = [file for needed in _IMPORT.findall(text) for file in script_files(needed)]
-    return list(dict.fromkeys([*before, name]))
-
-
-def script_text(name: str) -> str:
-    """Return one script without its imports and its list of exports."""
-    text = (FOLDER / name).read_text(encoding="utf-8")
-    return _EXPORT.sub("", _IMPORT.sub("", text))
+STYLE = Path(__file__).with_name("panels.css").read_text(encoding="utf-8")
 
 
 @cache
@@ -138,7 +118,7 @@ class Panel(anywidget.AnyWidget):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "script" in vars(cls):  # not in the class that add_traits makes for each instance
-            cls._esm = "\n".join(map(script_text, script_files(cls.script)))
+            cls._esm = "\n".join(map(scripts.text, scripts.files(cls.script)))
 
     def __init__(self, **values: Any) -> None:
         unknown = sorted(set(values) - set(self.state_names()))

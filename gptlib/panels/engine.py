@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from gptlib.config import GPTConfig
 from gptlib.numpy_gpt.model import NumpyGPT
+from gptlib.panels import scripts
 
 if TYPE_CHECKING:
     from gptlib.model import GPT
@@ -34,8 +34,7 @@ EXACT = ("tok_emb.weight", "head.weight")
 
 def source() -> str:
     """Return the engine as the text of one ES module, which imports nothing."""
-    folder = Path(__file__).parent
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return "\n".join(map(scripts.without_imports, scripts.files(*SCRIPTS)))
 
 
 def pack(model: GPT | NumpyGPT, precision: Precision = "int8") -> dict[str, Any]:

@@ -1,46 +1,38 @@
 // What the playground plays with: the page's own model, or one in JupyterLab's kernel.
 
 import { loadModel } from "./gpt.js";
-import { decodeText, encodeText, streamTokens, textStream } from "./sampling.js";
+import { decodeText, encodeText, readTokens, streamTokens, textStream } from "./sampling.js";
 
-/** The packaged model, run by the page itself; what it has read of a prompt it keeps. */
+/**
+ * The packaged model, run by the page itself. It does one thing at a time, so that one cache, which
+ * keeps what was read, serves all: to ask for something else ends what it is doing.
+ */
 class PageEngine {
   constructor(packed) {
     this.model = loadModel(packed);
     this.cache = this.model.newCache();
-    this.read = []; // the ids with which the cache begins
     this.unit = "byte";
   }
 
-  /** Return the scores of the byte after a prompt; null where there is none. */
-  scores(prompt) {
-    const { vocab_size, context_length } = this.model.config;
-    const ids = encodeText(prompt).slice(-context_length);
-    if (!ids.length) return null;
-    this.#keep(ids);
-    const unread = ids.slice(this.cache.length);
-    return this.model.forward(unread, { cache: this.cache }).slice(-vocab_size);
+  /** Return the scores of the byte after a prompt and what was written; null without any. */
+  async next({ prompt, written }) {
+    const ids = [...encodeText(prompt), ...written];
+    const signal = this.#begin();
+    return ids.length ? readTokens(this.model, ids, { cache: this.cache, signal }) : null;
   }
 
-  async next({ prompt }) {
-    return this.scores(prompt);
-  }
-
-  async *write({ prompt, length, ...settings }, signal) {
+  async *write({ prompt, length, ...settings }, stopped) {
+    const signal = AbortSignal.any([this.#begin(), stopped]);
     const text = textStream();
-    const ids = encodeText(prompt);
-    this.#keep(ids);
     const more = { ...settings, signal, cache: this.cache };
-    [this.cache, this.read] = [this.model.newCache(), []]; // nobody else may use that one now
-    for await (const step of streamTokens(this.model, ids, length, more))
+    for await (const step of streamTokens(this.model, encodeText(prompt), length, more))
       yield { ...step, piece: text.push(step.id) };
   }
 
-  /** Cut the cache back to what it shares with the ids to be read now, all but their last. */
-  #keep(ids) {
-    const other = ids.findIndex((id, i) => id !== this.read[i] || i === ids.length - 1);
-    this.cache.length = Math.max(0, Math.min(other, this.cache.length)); // 0 where ids is empty
-    this.read = ids;
+  #begin() {
+    this.doing?.abort();
+    this.doing = new AbortController();
+    return this.doing.signal;
   }
 
   label(id) {
@@ -71,8 +63,8 @@ class KernelEngine {
     });
   }
 
-  async next({ prompt }) {
-    return (await this.ask({ ask: "next", prompt })).logits[0];
+  async next({ prompt, written }) {
+    return (await this.ask({ ask: "next", prompt, written })).logits[0];
   }
 
   async *write({ length, ...settings }, signal) {

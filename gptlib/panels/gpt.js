@@ -3,46 +3,15 @@
 // Shape letters as there: T new positions, S all positions so far, C emb_dim, H heads, D head size,
 // V vocabulary. Arrays are flat, row after row: element (t, c) of a (T, C) array is [t * C + c].
 
+import { decodeWeights } from "./packed.js";
+import { addProduct, linear } from "./products.js";
+
 const NORM_EPS = 1e-5; // keeps a constant row from dividing by zero
 
 /** Return the model that gptlib.panels.engine packed; its weights are decoded once for all. */
 function loadModel(packed) {
   packed.params ??= decodeWeights(packed);
   return new GPT(packed.config, packed.params);
-}
-
-/** Return one Float32Array per parameter, under the names of the torch model. */
-function decodeWeights({ shapes, rounded, int8, float32 }) {
-  const floats = new Float32Array(bytesOf(float32).buffer);
-  const codes = new Int8Array(bytesOf(int8).buffer);
-  let [nextFloat, nextCode] = [0, 0];
-  const params = {};
-  for (const [name, [rows, columns = 1]] of Object.entries(shapes)) {
-    const isRounded = rounded.includes(name);
-    const n = isRounded ? rows : rows * columns;
-    params[name] = floats.subarray(nextFloat, (nextFloat += n));
-    if (isRounded) {
-      const own = codes.subarray(nextCode, (nextCode += rows * columns));
-      params[name] = scaled(own, params[name], columns);
-    }
-  }
-  return params;
-}
-
-function scaled(codes, scales, columns) {
-  const matrix = new Float32Array(codes.length);
-  for (let row = 0, i = 0; row < scales.length; row++) {
-    for (const end = i + columns; i < end; i++) matrix[i] = codes[i] * scales[row];
-  }
-  return matrix;
-}
-
-function bytesOf(base64) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64); // in browsers since 2025
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes;
 }
 
 class GPT {
@@ -64,12 +33,12 @@ class GPT {
     this.head = { weight: params["head.weight"] ?? this.tokens }; // (V, C), tied: the token table
   }
 
-  /** Return an empty cache, which belongs to the caller; setting its length to 0 empties it. */
+  /** Return an empty cache, which belongs to the caller; with fewer ids it has read less. */
   newCache() {
     const { n_layers, context_length, emb_dim } = this.config;
     const room = () => new Float32Array(context_length * emb_dim); // (context_length, C)
     const layers = Array.from({ length: n_layers }, () => ({ keys: room(), values: room() }));
-    return { length: 0, layers };
+    return { ids: [], layers };
   }
 
   /**
@@ -81,21 +50,27 @@ class GPT {
    * is the broken machine of chapter 5.
    */
   forward(ids, { cache = this.newCache(), trace = null, scale = true, mask = true } = {}) {
-    this.check(ids, cache.length);
+    this.check(ids, cache.ids.length);
     const C = this.config.emb_dim;
     const x = new Float32Array(ids.length * C); // the residual stream (T, C)
     ids.forEach((id, t) => x.set(this.tokens.subarray(id * C, (id + 1) * C), t * C));
-    const start = cache.length * C;
+    const start = cache.ids.length * C;
     addTo(x, this.positions.subarray(start, start + x.length));
     this.blocks.forEach((block, layer) => {
       const qkv = linear(layerNorm(x, block.norm1), block.qkv, C); // (T, C) -> (T, 3C)
-      const { heads, weights } = this.attend(qkv, cache.layers[layer], cache.length, scale, mask);
+      const { heads, weights } = this.attend(
+        qkv,
+        cache.layers[layer],
+        cache.ids.length,
+        scale,
+        mask,
+      );
       if (trace) trace[`blocks.${layer}.attn.weights`] = weights;
       addTo(x, linear(heads, block.out, C));
       const wide = gelu(linear(layerNorm(x, block.norm2), block.up, C)); // (T, C) -> (T, 4C)
       addTo(x, linear(wide, block.down, 4 * C));
     });
-    cache.length += ids.length;
+    cache.ids.push(...ids);
     return linear(layerNorm(x, this.finalNorm), this.head, C); // (T, C) -> (T, V)
   }
 
@@ -139,99 +114,6 @@ class GPT {
   }
 }
 
-/** Multiply rows by a matrix and add a bias: x (T, I) with weight (O, I) -> (T, O). */
-function linear(x, { weight, bias }, nIn) {
-  const T = x.length / nIn;
-  const nOut = weight.length / nIn;
-  const out = new Float32Array(T * nOut);
-  if (bias) for (let t = 0; t < T; t++) out.set(bias, t * nOut);
-  let t = 0;
-  for (; t + 4 <= T; t += 4) addFourRows(out, x, t, weight, nIn, nOut);
-  for (; t < T; t++) addProduct(out, t * nOut, nOut, weight, 0, nIn, 1, x, t * nIn, nIn);
-  return out;
-}
-
-// Nearly all time goes into the next two functions. Eight sums run side by side: they share what
-// they load and need not wait for each other. Each sum by itself runs in order, in both functions,
-// so that no result depends on what is computed beside it.
-
-/**
- * Add a matrix times a vector to `rows` numbers of out, from `at` on.
- *
- * The vector is n numbers of v from i on. The matrix lies in m from j on: `down` apart are its
- * rows, `along` apart the n numbers of a row.
- */
-function addProduct(out, at, rows, m, j, down, along, v, i, n) {
-  const down2 = 2 * down;
-  const down3 = 3 * down;
-  const down4 = 4 * down;
-  const down5 = 5 * down;
-  const down6 = 6 * down;
-  const down7 = 7 * down;
-  let s0, s1, s2, s3, s4, s5, s6, s7;
-  let row = 0;
-  for (; row + 8 <= rows; row += 8) {
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0;
-    for (let k = i, p = j + row * down; k < i + n; k++, p += along) {
-      const factor = v[k];
-      s0 += factor * m[p];
-      s1 += factor * m[p + down];
-      s2 += factor * m[p + down2];
-      s3 += factor * m[p + down3];
-      s4 += factor * m[p + down4];
-      s5 += factor * m[p + down5];
-      s6 += factor * m[p + down6];
-      s7 += factor * m[p + down7];
-    }
-    out[at + row] += s0;
-    out[at + row + 1] += s1;
-    out[at + row + 2] += s2;
-    out[at + row + 3] += s3;
-    out[at + row + 4] += s4;
-    out[at + row + 5] += s5;
-    out[at + row + 6] += s6;
-    out[at + row + 7] += s7;
-  }
-  for (; row < rows; row++) {
-    let sum = 0;
-    for (let k = i, p = j + row * down; k < i + n; k++, p += along) sum += v[k] * m[p];
-    out[at + row] += sum;
-  }
-}
-
-/** Add four rows of x (T, I), from row t on, times weight (O, I) to those rows of out (T, O). */
-function addFourRows(out, x, t, weight, nIn, nOut) {
-  const [x0, x1, x2, x3] = [t * nIn, (t + 1) * nIn, (t + 2) * nIn, (t + 3) * nIn];
-  let a0, a1, a2, a3, b0, b1, b2, b3;
-  for (let o = 0; o < nOut; o += 2) {
-    const p = o * nIn;
-    const q = Math.min(o + 1, nOut - 1) * nIn; // an odd number of outputs ends with one alone
-    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = 0;
-    for (let i = 0; i < nIn; i++) {
-      const a = weight[p + i];
-      const b = weight[q + i];
-      a0 += a * x[x0 + i];
-      a1 += a * x[x1 + i];
-      a2 += a * x[x2 + i];
-      a3 += a * x[x3 + i];
-      b0 += b * x[x0 + i];
-      b1 += b * x[x1 + i];
-      b2 += b * x[x2 + i];
-      b3 += b * x[x3 + i];
-    }
-    const at = t * nOut + o;
-    out[at] += a0;
-    out[at + nOut] += a1;
-    out[at + 2 * nOut] += a2;
-    out[at + 3 * nOut] += a3;
-    if (q === p) return;
-    out[at + 1] += b0;
-    out[at + nOut + 1] += b1;
-    out[at + 2 * nOut + 1] += b2;
-    out[at + 3 * nOut + 1] += b3;
-  }
-}
-
 function addTo(x, y) {
   for (let i = 0; i < x.length; i++) x[i] += y[i];
 }
@@ -269,4 +151,4 @@ function softmax(row, factor) {
   for (let i = 0; i < row.length; i++) row[i] /= sum;
 }
 
-export { GPT, decodeWeights, loadModel };
+export { GPT, loadModel };

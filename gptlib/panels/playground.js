@@ -2,7 +2,8 @@
 
 import { COLOURS, PanelView, bars, fixed, html } from "./kit.js";
 import { KernelEngine, PageEngine } from "./engines.js";
-import { entropy, traceFilters } from "./sampling.js";
+import { loadModel } from "./gpt.js";
+import { encodeText, entropy, traceFilters } from "./sampling.js";
 
 const SHOWN = 10; // tokens in the list of bars
 const REDRAW_MS = 50; // between two pictures while the model writes; one takes longer than a token
@@ -20,8 +21,11 @@ function follow(logits, { temperature, top_k, top_p }) {
 }
 
 function compute(state, packed) {
-  const logits = new PageEngine(packed).scores(state.prompt);
-  if (!logits) return {};
+  const model = loadModel(packed);
+  const { vocab_size, context_length } = model.config;
+  const ids = encodeText(state.prompt).slice(-context_length);
+  if (!ids.length) return {};
+  const logits = model.forward(ids).slice(-vocab_size);
   const { trace, summary } = follow(logits, state);
   const best = [...trace.ranked].slice(0, SHOWN).map((id, i) => [`rank ${i + 1}`, trace.raw[id]]);
   return { ...summary, ...Object.fromEntries(best) };
@@ -51,7 +55,7 @@ function rowsOf(trace, drawn, label) {
 async function render({ model, el }) {
   const view = new PanelView({ model, el, title: "Playground" });
   const written = []; // steps of the text on the screen
-  let [engine, running, asked] = [null, null, {}]; // asked: the prompt whose next token is known
+  let [engine, running, next] = [null, null, {}]; // next: the scores of the token after the text
 
   const write = view.button("Write", () => start());
   const stop = view.button("Stop", () => running?.abort());
@@ -87,6 +91,7 @@ async function render({ model, el }) {
   /** Begin again with nothing written. */
   function clear() {
     running?.abort();
+    [running, next] = [null, {}];
     written.length = 0;
     paper.replaceChildren(html("span", { class: "gp-prompt" }, model.get("prompt")));
     view.done = "";
@@ -96,8 +101,9 @@ async function render({ model, el }) {
 
   async function start() {
     clear();
-    const mine = (running = new AbortController());
     const { look: _, ...settings } = view.state();
+    if (!settings.prompt) return;
+    const mine = (running = new AbortController());
     const began = performance.now();
     let due = began;
     view.redraw();
@@ -112,20 +118,22 @@ async function render({ model, el }) {
       const rate = (1000 * written.length) / (performance.now() - began);
       if (running === mine) view.done = `${Math.round(rate)} ${engine.unit}s a second`;
     } catch (error) {
-      view.done = error.message;
+      if (running === mine) view.done = error.message;
     }
-    if (running === mine) running = null;
+    if (running === mine) [running, next] = [null, {}];
     view.redraw();
   }
 
-  async function ask(prompt) {
-    asked = { prompt };
+  /** Ask for the scores of the token after the text, once for each text. */
+  async function ask() {
+    const mine = (next = { asked: true });
+    const text = { prompt: model.get("prompt"), written: written.map(({ id }) => id) };
     try {
-      asked.logits = await engine.next({ prompt });
+      mine.logits = await engine.next(text);
     } catch (error) {
-      asked.fault = error.message;
+      mine.fault = error.message;
     }
-    view.redraw?.();
+    if (next === mine) view.redraw?.();
   }
 
   view.on("change:prompt", () => clear());
@@ -136,7 +144,7 @@ async function render({ model, el }) {
   view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
   const reply = await view.weights();
   engine = reply.vocabulary ? new KernelEngine(view, reply.vocabulary) : new PageEngine(reply);
-  await ask(model.get("prompt"));
+  await ask();
 
   return view.start((state) => {
     write.disabled = Boolean(running) || !state.prompt;
@@ -151,13 +159,16 @@ async function render({ model, el }) {
     if (fresh.length) paper.scrollTop = paper.scrollHeight;
     paper.querySelector(".gp-here")?.classList.remove("gp-here");
     if (at >= 0) paper.children[at + 1].classList.add("gp-here");
-    if (asked.prompt !== state.prompt) ask(state.prompt);
-    const step = written.at(at);
-    const logits = step?.logits ?? asked.logits;
+    const newest = running ? written.at(-1) : undefined; // stands for the next one meanwhile
+    const step = at < 0 ? newest : written[at];
+    if (!step && !running && !next.asked) ask();
+    const logits = step?.logits ?? next.logits;
     if (!logits) {
-      list.replaceChildren();
-      view.setTable("No prompt", ["token"], []);
-      view.say(state.prompt ? (asked.fault ?? "Reading …") : "Type at least one character.");
+      if (next.fault || !state.prompt) {
+        list.replaceChildren(); // while it reads, they show what they showed before
+        view.setTable("No prompt", ["token"], []);
+      }
+      view.say(state.prompt ? (next.fault ?? "Reading …") : "Type at least one character.");
       return;
     }
     const { trace, summary } = follow(logits, state);

@@ -6,7 +6,7 @@ The script asks for a few tokens at a time, so that Stop is heard between two an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class PythonEngine:
             ids = range(self.tokenizer.n_vocab)
             return {"vocabulary": [self.tokenizer.decode([i]) for i in ids]}, []
         if message["ask"] == "next":
-            for _ in self._stream({**message, "n": 1}):
+            for _ in self._stream({**message, "n": 1}, message["written"]):
                 pass
             return {}, [self.model.logits[: self.tokenizer.n_vocab]]
         if message["ask"] == "start":
@@ -63,8 +63,8 @@ class PythonEngine:
             return {}, []
         return self._more()
 
-    def _stream(self, message: dict[str, Any]) -> Iterator[Step]:
-        prompt = self.tokenizer.encode(message["prompt"])
+    def _stream(self, message: dict[str, Any], written: Sequence[int] = ()) -> Iterator[Step]:
+        prompt = [*self.tokenizer.encode(message["prompt"]), *written]
         names = [name for name in ("temperature", "top_k", "top_p", "seed") if name in message]
         settings: dict[str, Any] = {name: message[name] for name in names}
         n_vocab = self.tokenizer.n_vocab

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import traitlets
 
-from gptlib.panels.base import FOLDER, Panel, Whole
+from gptlib.panels.base import Panel, Whole
 
-RECORDED = FOLDER.parent / "weights" / "history.json"  # written by tools/train_weights.py
+RECORDED = Path(__file__).parent.parent / "weights" / "history.json"  # by tools/train_weights.py
 MOST_ROWS = 200
 COLUMNS = ("step", "tokens", "loss", "learning_rate")
 

@@ -136,31 +136,41 @@ function newDecoder() {
 }
 
 /**
+ * Read ids (T) and return the logits (V) of the token after them, or null once `signal` is aborted.
+ *
+ * Only the last context_length ids are read, at positions from 0 on, and of these only what `cache`
+ * does not hold yet. `turn` lets the page go on in between, also within a long text.
+ */
+async function readTokens(model, ids, options = {}) {
+  const { cache = model.newCache(), turn = pageTurns(), signal } = options;
+  const { vocab_size: V, context_length } = model.config;
+  if (signal?.aborted) return null; // the cache may be somebody else's by now
+  const window = ids.slice(-context_length);
+  const other = window.findIndex((id, i) => id !== cache.ids[i] || i === window.length - 1);
+  cache.ids.length = Math.max(0, Math.min(other, cache.ids.length)); // what both begin with
+  const unread = window.slice(cache.ids.length); // the last id at least: its logits are wanted
+  let logits;
+  do {
+    logits = model.forward(unread.splice(0, CHUNK), { cache }).slice(-V);
+    await turn();
+    if (signal?.aborted) return null;
+  } while (unread.length);
+  return logits;
+}
+
+/**
  * Generate up to n tokens after a prompt; yields { id, prob, entropy, logits } for each.
  *
- * Past the context window the last context_length tokens are read again from position 0. The page
- * gets its turn every SLICE_MS, also within a long prompt. Settings: those of `traceFilters`;
- * `seed`, which repeats the draws (not Python's: the generators differ); an AbortSignal `signal`,
- * which ends the stream without an error; and a `cache` that holds the prompt's beginning.
+ * Past the context window the last context_length tokens are read again from position 0. Settings:
+ * those of `traceFilters`; `seed`, which repeats the draws (not Python's: the generators differ);
+ * an AbortSignal `signal`, which ends the stream without an error; and a `cache` to read into.
  */
 async function* streamTokens(model, prompt, n, options = {}) {
   const { seed, signal, cache = model.newCache(), ...settings } = options;
-  const { vocab_size: V, context_length } = model.config;
-  const ids = [...prompt];
-  const random = seededRandom(seed);
-  let due = performance.now() + SLICE_MS;
+  const [ids, random, turn] = [[...prompt], seededRandom(seed), pageTurns()];
   for (let made = 0; made < n; made++) {
-    if (ids.length > context_length) cache.length = 0; // all positions have shifted: read again
-    const unread = ids.slice(-context_length).slice(cache.length);
-    let logits;
-    do {
-      logits = model.forward(unread.splice(0, CHUNK), { cache }).slice(-V); // after the last id
-      if (performance.now() > due) {
-        await pageTurn();
-        due = performance.now() + SLICE_MS;
-      }
-      if (signal?.aborted) return;
-    } while (unread.length);
+    const logits = await readTokens(model, ids, { cache, turn, signal });
+    if (!logits) return;
     const probs = traceFilters(logits, settings).top_p;
     const id = drawToken(probs, random);
     ids.push(id);
@@ -168,15 +178,20 @@ async function* streamTokens(model, prompt, n, options = {}) {
   }
 }
 
-/** Let the page draw and answer its reader; a timer would wait 4 ms each time, a message does not. */
-async function pageTurn() {
-  const { port1, port2 } = new MessageChannel();
-  await new Promise((resolve) => {
-    port1.addEventListener("message", resolve, { once: true });
-    port1.start();
-    port2.postMessage(null);
-  });
-  port1.close();
+/** Return a function to await between two pieces of work: the page draws and answers when due. */
+function pageTurns() {
+  let due = performance.now() + SLICE_MS;
+  return async () => {
+    if (performance.now() < due) return;
+    const { port1, port2 } = new MessageChannel(); // a timer would wait 4 ms each time
+    await new Promise((resolve) => {
+      port1.addEventListener("message", resolve, { once: true });
+      port1.start();
+      port2.postMessage(null);
+    });
+    port1.close();
+    due = performance.now() + SLICE_MS;
+  };
 }
 
 export {
@@ -185,6 +200,7 @@ export {
   drawToken,
   encodeText,
   entropy,
+  readTokens,
   seededRandom,
   streamTokens,
   textStream,
