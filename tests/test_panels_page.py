@@ -149,8 +149,22 @@ def test_every_control_has_a_name_and_a_visible_focus(page: Page) -> None:
             assert control.evaluate("e => getComputedStyle(e).outlineStyle") != "none"
 
 
+# The words that do not lie within their picture.
+OUTSIDE = """panel => [...panel.querySelectorAll("svg text")].filter(text => {
+    const [word, frame] = [text, text.ownerSVGElement].map(e => e.getBoundingClientRect());
+    return word.left < frame.left - 1 || word.right > frame.right + 1
+        || word.top < frame.top - 1 || word.bottom > frame.bottom + 1;
+}).map(text => text.textContent)"""
+
+# Every slider at its lowest or highest.
+ALL_AT = """(panel, end) => panel.querySelectorAll("input[type=range]").forEach(slider => {
+    slider.value = slider[end];
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+})"""
+
+
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_jumps_when_a_panel_mounts_or_a_control_moves(
+def test_nothing_jumps_or_leaves_its_place_when_a_control_moves(
     name: str, browser: Browser, origins: dict[str, str], width: int
 ) -> None:
     url, heights = f"{origins['disk']}/{name}.html", "map(e => e.offsetHeight)"
@@ -166,6 +180,12 @@ def test_nothing_jumps_when_a_panel_mounts_or_a_control_moves(
                 press(control)
                 said(panel)
                 assert panel.evaluate("e => e.offsetHeight") == height
+                assert panel.evaluate(OUTSIDE) == []
+            for end in ("min", "max"):
+                panel.evaluate(ALL_AT, end)
+                said(panel)
+                assert panel.evaluate("e => e.offsetHeight") == height
+                assert panel.evaluate(OUTSIDE) == []
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

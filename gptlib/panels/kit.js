@@ -87,6 +87,7 @@ function chart(picture, options) {
   const yTicks = options.yTicks ?? (log ? powers() : ticks(...y));
   const pair = (tick) => (Array.isArray(tick) ? tick : [tick, String(tick).replace("-", "−")]);
   const foot = height - bottom;
+  const inside = (at, text) => Math.min(at, width - 3.2 * text.length); // half of what a tick takes
   picture.append(
     svg("path", { class: "gp-axis", d: `M${left} ${top}V${foot}H${width - right}` }),
     ...yTicks
@@ -98,7 +99,11 @@ function chart(picture, options) {
     ...xTicks
       .map(pair)
       .map(([v, text]) =>
-        svg("text", { class: "gp-tick", x: X(v), y: foot + 16, "text-anchor": "middle" }, text),
+        svg(
+          "text",
+          { class: "gp-tick", x: inside(X(v), text), y: foot + 16, "text-anchor": "middle" },
+          text,
+        ),
       ),
     svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, xLabel),
     svg(

@@ -107,7 +107,7 @@ function drawWay(picture, state, now, [way, cached]) {
   }
   ["Q", "K", "V"].forEach((name, i) => {
     const top = 41 + i * cell.high;
-    text(38, top + 12, name, end);
+    text(42, top + 12, name, end);
     const kind = (token) => fate(token, step, prompt_length, cached, name);
     drawRow(picture, { top, cell, many: seen, kind });
   });
@@ -116,7 +116,7 @@ function drawWay(picture, state, now, [way, cached]) {
   for (let row = 1; row <= new_tokens; row++) {
     const top = below + (row - 1) * low.high;
     const look = row === step ? { "font-weight": "bold" } : { class: "gp-tick" };
-    text(38, top + 10, row === 1 ? "step 1" : String(row), { ...end, ...look });
+    text(42, top + 10, row === 1 ? "step 1" : String(row), { ...end, ...look });
     const many = reach(prompt_length, row, cached).seen;
     const kind = (token) => (row > step ? "later" : fate(token, row, prompt_length, cached, "K"));
     drawRow(picture, { top, cell: low, many, kind });
