@@ -1,16 +1,34 @@
-"""Read JSON objects from files, and name files so that a message stays one line."""
+"""Folders that can be written, JSON objects from files, and names that keep a message one line."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
+
+ASIDE = ".writing-"  # prefix of folders whose files are not complete yet
 
 
 def shown(text: object) -> str:
     r"""Return text that fits in one line: as it is, or quoted where it holds `\n` or the like."""
     plain = str(text)
     return plain if plain.isprintable() else repr(plain)
+
+
+def writable_folder(folder: str | Path) -> Path:
+    """Make `folder` if need be and prove that files can be written in it.
+
+    Raises:
+        OSError: one line that names the folder and the reason.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(f"cannot write into the folder {shown(folder)}: {error.strerror}") from error
+    return folder
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -17,13 +17,13 @@ import torch
 
 import gptlib
 from gptlib import parallel, tokenizers
-from gptlib._files import read_object
+from gptlib._files import ASIDE, read_object, writable_folder
 from gptlib.config import GPTConfig
 from gptlib.model import GPT
 from gptlib.numpy_gpt.model import parameter_shapes
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
-ASIDE, STEP = ".writing-", "step-"  # prefixes of folders: half-written, and one checkpoint of a run
+STEP = "step-"  # prefix of folders: one checkpoint of a run
 
 
 def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> None:
@@ -83,7 +83,7 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
 
 
 def prepare_folder(folder: str | Path) -> Path:
-    """Make `folder` if need be and prove that files can be written in it.
+    """Make `folder` if need be and prove that a model can be written in it.
 
     Raises:
         OSError: one line that names the folder and the reason.
@@ -92,12 +92,7 @@ def prepare_folder(folder: str | Path) -> Path:
     for name in (WEIGHTS, CONFIG):
         if (folder / name).is_dir():
             raise IsADirectoryError(f"{folder / name} is a folder, a file is to be written there")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise OSError(f"cannot write into the folder {folder}: {error.strerror}") from error
-    return folder
+    return writable_folder(folder)
 
 
 def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
@@ -167,7 +162,7 @@ def step_folder(run: Path, step: int) -> Path:
 
 def steps(run: str | Path) -> list[Path]:
     """Return the checkpoints of a run, oldest first."""
-    found = [path for path in Path(run).glob(f"{STEP}*") if path.is_dir()]
+    found = [path for path in Path(run).glob(f"{STEP}*") if (path / CONFIG).is_file()]
     return sorted(path for path in found if path.name.removeprefix(STEP).isdecimal())
 
 

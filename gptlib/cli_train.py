@@ -127,7 +127,7 @@ def _training_text(corpus: str, kind: str | None, run: Path | None = None) -> tu
     from gptlib import checkpoint, shards
     from gptlib import corpus as corpora
 
-    if Path(corpus).is_dir():
+    if corpus != "shakespeare" and Path(corpus).is_dir():
         return shards.load(corpus)
     text = corpora.shakespeare() if corpus == "shakespeare" else corpora.load_text(corpus)
     tok = checkpoint.load(run)[1] if run else make_tokenizer(str(kind), text)

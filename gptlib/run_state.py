@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 TENSORS, NUMBERS = "training.safetensors", "training.json"
 HISTORY, VALIDATION = "history.csv", "validation.csv"
 
+# What no resumed run can change, and why.
+LASTING = {
+    "optimizer": "another one cannot use its memory",
+    "seed": "the generators go on from where they were",
+}
+
 
 def save(trainer: Trainer, out: Path) -> Path:
     """Write one checkpoint; see `Trainer.save`. Every process takes part, the first one writes."""
@@ -75,16 +81,17 @@ def resume(
     """Build a trainer from the newest checkpoint; see `Trainer.resume`."""
     from gptlib.trainer import EvalRecord, StepRecord
 
-    saved = saved_config(out)
+    folder, numbers, saved = _read_numbers(out)
+    unknown = sorted(changes.keys() - dataclasses.asdict(saved).keys())
+    if unknown:
+        raise TypeError(f"TrainConfig has no {', '.join(unknown)}")
     config = dataclasses.replace(saved, **changes)
-    if config.optimizer != saved.optimizer:
-        raise ValueError(
-            f"the run in {out} has the optimizer {saved.optimizer}, whose memory is of no use to"
-            f" {config.optimizer}; start a new run"
-        )
-    folder = checkpoint.newest(out)
-    assert folder is not None
-    numbers = read_object(folder / NUMBERS)
+    for name, why in LASTING.items():
+        if getattr(config, name) != getattr(saved, name):
+            raise ValueError(
+                f"the run in {out} has the {name} {getattr(saved, name)}: {why}; start a new run"
+                f" for {getattr(config, name)}"
+            )
     model, tokenizer = checkpoint.load(folder)
     try:
         tensors = safetensors.torch.load_file(folder / TENSORS)
@@ -112,11 +119,17 @@ def saved_config(out: Path) -> TrainConfig:
         FileNotFoundError: there is no checkpoint.
         ValueError: its file is damaged.
     """
+    return _read_numbers(out)[2]
+
+
+def _read_numbers(out: Path) -> tuple[Path, dict[str, Any], TrainConfig]:
+    """Return the newest checkpoint's folder, all its numbers, and the run's own among them."""
     folder = checkpoint.newest(out)
     if folder is None:
         raise FileNotFoundError(f"{out} holds no checkpoint to resume from")
     try:
-        return TrainConfig(**read_object(folder / NUMBERS)["config"])
+        numbers = read_object(folder / NUMBERS)
+        return folder, numbers, TrainConfig(**numbers["config"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder / NUMBERS} is damaged: {error!r:.200}") from error
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gptlib import tokenizers
-from gptlib._files import read_object, shown
+from gptlib._files import ASIDE, read_object, shown, writable_folder
 from gptlib.tokenizers import Tokenizer
 
 INDEX = "tokens.json"
@@ -120,10 +120,9 @@ def prepare(
         OSError: a file cannot be read or the folder not written.
         ValueError: a file is not UTF-8, or none holds any text.
     """
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = writable_folder(out)
     dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
-    with tempfile.TemporaryDirectory(prefix=".aside-", dir=folder) as fresh:
+    with tempfile.TemporaryDirectory(prefix=ASIDE, dir=folder) as fresh:
         aside = Path(fresh)
         counts = _write(files, tokenizer, aside, dtype, shard_tokens, progress)
         index = {

@@ -20,6 +20,8 @@ _COUNTS = (
     "keep_checkpoints",
 )
 
+MOST_EVERY = 8  # steps between two updates of a matrix; each goes as many times as far
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -85,6 +87,8 @@ class TrainConfig:
         for name in (*_COUNTS, *optional):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.muon_every > MOST_EVERY:  # the jump would be too far
+            raise ValueError(f"muon_every must be in 1..{MOST_EVERY}, got {self.muon_every}")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed must be in 0..2**63 - 1, got {self.seed}")
         if not 0 <= self.warmup_steps <= self.steps:

@@ -155,6 +155,8 @@ def test_what_a_resumed_run_cannot_change_is_refused(tmp_path, text, capsys):
     capsys.readouterr()
     assert run(*again, "--optimizer", "adamw") == 2
     assert one_line_error(capsys, "optimizer muon", "start a new run")
+    assert run(*again, "--seed", 1) == 2
+    assert one_line_error(capsys, "seed 0", "generators go on", "start a new run")
     assert run(*again, "--plain") == 2
     assert one_line_error(capsys, "--plain cannot")
     assert run(*again, "--drop-rate", 0) == 2
@@ -181,7 +183,9 @@ def test_a_copy_of_a_checkpoint_is_not_taken_for_one(tmp_path, text):
     newest = checkpoint.newest(tmp_path / "run")
     copy = newest.with_name(newest.name + "-backup")
     shutil.copytree(newest, copy)
+    checkpoint.step_folder(tmp_path / "run", 10**6).mkdir()  # and an empty folder is none either
     assert checkpoint.newest(tmp_path / "run") == newest
+    assert run("train", "--out", tmp_path / "run", "--corpus", text, "--resume") == 0
 
 
 def test_tokens_stay_until_new_ones_are_complete(tmp_path, text):
@@ -300,6 +304,14 @@ def test_an_output_folder_that_cannot_be_written_ends_in_one_line(tmp_path, text
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert train(tmp_path / "file" / "run", text) == 2
     assert one_line_error(capsys, "cannot write into the folder", "file")
+    assert run("prepare", text, "--tokenizer", "bytes", "--out", tmp_path / "file") == 2
+    assert "cannot write into the folder" in capsys.readouterr().err  # below the progress bar
+
+
+def test_the_corpus_of_the_package_is_not_hidden_by_a_folder_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shakespeare").mkdir()
+    assert train("run", "shakespeare") == 0
 
 
 @pytest.mark.parametrize(

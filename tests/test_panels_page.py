@@ -189,7 +189,7 @@ def test_nothing_jumps_or_leaves_its_place_when_a_control_moves(
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-# Milliseconds from a change of a control to the picture, ten times; each text is another to its end.
+# Milliseconds from a change of a control to the picture, ten times; texts are new to their ends.
 DRAWN = """async (control) => {
     const times = [];
     for (let i = 0; i < 10; i++) {

@@ -141,6 +141,8 @@ def test_the_report_names_what_was_changed(tmp_path, tiny):
     assert "changed: steps 12 -> 20" in report
     assert "changed: eval_every 5 -> 7" in report
     assert trainer.config == replace(CONFIG, steps=20, eval_every=7)
+    with pytest.raises(TypeError, match="TrainConfig has no stepz"):
+        Trainer.resume(tmp_path, *TEXTS, changes={"stepz": 20})
 
 
 def test_an_empty_folder_and_a_damaged_checkpoint_are_named(tmp_path, tiny):

@@ -84,6 +84,8 @@ def test_properties_of_every_schedule(warmup, end, decay, decay_share):
         ("decay", "step"),
         ("precision", "float16"),
         ("seed", -1),
+        ("muon_every", 0),
+        ("muon_every", 9),
     ],
 )
 def test_numbers_out_of_range_are_named(field, value):
