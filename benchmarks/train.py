@@ -1,15 +1,17 @@
 """Time to the plain recipe's final loss, and one training step against a plain eager model's.
 
     python benchmarks/train.py --corpus FILE --seeds 3
+    python benchmarks/train.py --mini              # the packaged model's size, T = 256, on bytes
 
 Both recipes train the same model on the same first 90 % of a text's characters: 4 layers, 4 heads,
 128 wide, T = 64, no dropout. The plain one is `TrainConfig.plain` (AdamW 1e-3 -> 1e-4, cosine,
 betas 0.9/0.99, decay 0.1, clip 1, warm-up 100, batch 12) over 2,000 steps; ours is `TrainConfig`'s
-default over STEPS. Their steps are timed in turn, 50 by 50, so that a slow moment hits both, and
+default over 640. Their steps are timed in turn, 50 by 50, so that a slow moment hits both, and
 both losses are measured on the whole validation text; neither evaluation is in the times.
 """
 
 import argparse
+import dataclasses
 import math
 
 import torch
@@ -17,12 +19,18 @@ import torch.nn.functional as F
 from _common import medians
 from torch import nn
 
-from gptlib import GPT, CharTokenizer, GPTConfig, TrainConfig, Trainer, corpus
+from gptlib import GPT, ByteTokenizer, CharTokenizer, GPTConfig, TrainConfig, Trainer, corpus
 from gptlib.model import evaluating
 
-STEPS = 640  # of our recipe
-PLAIN_STEPS = 2000
-T = 64
+
+@dataclasses.dataclass(frozen=True)
+class Race:
+    """A model and its texts, and how many steps each recipe makes."""
+
+    cfg: GPTConfig
+    texts: tuple
+    plain_steps: int
+    our_steps: int
 
 
 def main() -> None:
@@ -30,23 +38,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", default="shakespeare", help="a UTF-8 text file")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds to try")
-    parser.add_argument("--steps", type=int, default=STEPS, help="steps of our recipe")
+    parser.add_argument("--mini", action="store_true", help="preset mini, 1,000 steps against 400")
     options = parser.parse_args()
     text = corpus.shakespeare() if options.corpus == "shakespeare" else None
-    text = text or corpus.load_text(options.corpus)
-    tokenizer = CharTokenizer.from_text(text)
-    texts = corpus.split(corpus.encode_corpus(text, tokenizer), context_length=T)
-    cfg = GPTConfig.preset("mini", vocab_size=tokenizer.n_vocab, context_length=T)
-    step_ratio(cfg, texts)
-    ratios = [time_to_loss(cfg, texts, seed, options.steps) for seed in range(options.seeds)]
+    race = make_race(text or corpus.load_text(options.corpus), options.mini)
+    step_ratio(race)
+    ratios = [time_to_loss(race, seed) for seed in range(options.seeds)]
     print(f"time to the plain recipe's loss: ratio {max(ratios):.2f}, the slowest of {ratios}")
 
 
-def time_to_loss(cfg: GPTConfig, texts: tuple, seed: int, steps: int) -> float:
+def make_race(text: str, mini: bool) -> Race:
+    """Return the race on characters that nanoGPT's figure is about, or the one on `mini`."""
+    tokenizer = ByteTokenizer() if mini else CharTokenizer.from_text(text)
+    sizes = {} if mini else {"vocab_size": tokenizer.n_vocab, "context_length": 64}
+    cfg = GPTConfig.preset("mini", **sizes)
+    tokens = corpus.encode_corpus(text, tokenizer)
+    texts = corpus.split(tokens, context_length=cfg.context_length)
+    return Race(cfg, texts, *((1000, 400) if mini else (2000, 640)))
+
+
+def time_to_loss(race: Race, seed: int) -> float:
     """Print how both runs of one seed ended; return the ratio of their times, or infinity."""
-    ours = new_trainer(cfg, texts, TrainConfig(steps=steps, seed=seed))
-    plain = new_trainer(cfg, texts, TrainConfig.plain(steps=PLAIN_STEPS, seed=seed))
-    rounds = PLAIN_STEPS // 50
+    ours = new_trainer(race, TrainConfig(steps=race.our_steps, seed=seed))
+    plain = new_trainer(race, TrainConfig.plain(steps=race.plain_steps, seed=seed))
+    rounds = race.plain_steps // 50
     for i in range(1, rounds + 1):
         for trainer in (plain, ours):
             while len(trainer.history) < trainer.config.steps * i // rounds:
@@ -63,16 +78,17 @@ def time_to_loss(cfg: GPTConfig, texts: tuple, seed: int, steps: int) -> float:
     return ratio if losses[1] <= losses[0] else math.inf
 
 
-def new_trainer(cfg: GPTConfig, texts: tuple, config: TrainConfig) -> Trainer:
+def new_trainer(race: Race, config: TrainConfig) -> Trainer:
     """Return a trainer of a model drawn with the run's seed."""
     torch.manual_seed(config.seed)
-    return Trainer(GPT(cfg), *texts, config)
+    return Trainer(GPT(race.cfg), *race.texts, config)
 
 
 @torch.no_grad()
 def whole_loss(trainer: Trainer) -> float:
     """Return the loss on the whole validation text, cut into windows side by side."""
     tokens, model = torch.from_numpy(trainer.val_tokens.astype("int64")), trainer.model
+    T = model.cfg.context_length
     n = (len(tokens) - 1) // T
     x, y = tokens[: n * T].view(n, T), tokens[1 : n * T + 1].view(n, T)
     with evaluating(model):
@@ -120,10 +136,10 @@ class EagerGPT(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def step_ratio(cfg: GPTConfig, texts: tuple) -> None:
+def step_ratio(race: Race) -> None:
     """Print a whole training step with AdamW, batch 12, against the plain eager model's."""
-    trainer = new_trainer(cfg, texts, TrainConfig.plain())
-    model = EagerGPT(cfg)
+    trainer = new_trainer(race, TrainConfig.plain())
+    model = EagerGPT(race.cfg)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
 
     def eager() -> None:

@@ -1,6 +1,6 @@
 """Train the mini model that comes with the package and write `gptlib/weights/`.
 
-    python tools/train_weights.py                 # the packaged model: about 45 minutes of one core
+    python tools/train_weights.py                 # the packaged model: half an hour of one core
     python tools/train_weights.py --steps 300     # a quick one, to try the format
 
 The first nine tenths of `corpus.shakespeare()` are trained on, the last tenth is only ever
@@ -29,7 +29,7 @@ MOST_ROWS = 200  # of the loss curve
 def main() -> None:
     """Train, and replace the packaged model by the best checkpoint of the run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--out", type=Path, default=WEIGHTS)
     parser.add_argument("--run", type=Path, help="run folder to keep, and to resume where it is")
     options = parser.parse_args()
@@ -55,7 +55,6 @@ def train(run: Path, steps: int) -> tuple[Trainer, float]:
         batch_size=8,
         learning_rate=4e-3,  # lower rates than the default's suit the longer run
         muon_learning_rate=1e-2,
-        muon_every=1,
         momentum=0.95,
         eval_every=every,
         save_every=every,
@@ -115,6 +114,7 @@ def card(trainer: Trainer, seconds: float) -> str:
     """Return the model card."""
     cfg, config, best = trainer.model.cfg, trainer.config, min(e.loss for e in trainer.evaluations)
     n_train, n_val = len(trainer.train_tokens), len(trainer.val_tokens)
+    threads = torch.get_num_threads()
     return f"""# The packaged mini model
 
 A GPT of {trainer.model.num_params():,} parameters that continues text in the manner of
@@ -125,7 +125,7 @@ context of {cfg.context_length} bytes, a tied head (`GPTConfig.preset("mini")`).
 - **Data.** 38 plays of Shakespeare, public domain, as `corpus.shakespeare()` returns them: the
   first {n_train:,} bytes were trained on, the last {n_val:,} only evaluated.
 - **Made by** `python tools/train_weights.py --steps {config.steps}`, seed {SEED}, with torch
-  {torch.__version__} on {torch.get_num_threads()} CPU thread(s), in {seconds / 60:.0f} minutes.
+  {torch.__version__} on {threads} CPU thread{"s" * (threads > 1)}, in {seconds / 60:.0f} minutes.
 - **Training.** {len(trainer.history):,} steps of {config.batch_size} windows, \
 {trainer.history[-1].tokens:,} bytes in all: Muon for the blocks' matrices (rate
   {config.muon_learning_rate:g}, momentum {config.momentum:g}), AdamW for the rest \

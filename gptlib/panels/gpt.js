@@ -50,21 +50,15 @@ class GPT {
    * is the broken machine of chapter 5.
    */
   forward(ids, { cache = this.newCache(), trace = null, scale = true, mask = true } = {}) {
-    this.check(ids, cache.ids.length);
+    const past = cache.ids.length;
+    this.check(ids, past);
     const C = this.config.emb_dim;
     const x = new Float32Array(ids.length * C); // the residual stream (T, C)
     ids.forEach((id, t) => x.set(this.tokens.subarray(id * C, (id + 1) * C), t * C));
-    const start = cache.ids.length * C;
-    addTo(x, this.positions.subarray(start, start + x.length));
+    addTo(x, this.positions.subarray(past * C, past * C + x.length));
     this.blocks.forEach((block, layer) => {
       const qkv = linear(layerNorm(x, block.norm1), block.qkv, C); // (T, C) -> (T, 3C)
-      const { heads, weights } = this.attend(
-        qkv,
-        cache.layers[layer],
-        cache.ids.length,
-        scale,
-        mask,
-      );
+      const { heads, weights } = this.attend(qkv, cache.layers[layer], past, scale, mask);
       if (trace) trace[`blocks.${layer}.attn.weights`] = weights;
       addTo(x, linear(heads, block.out, C));
       const wide = gelu(linear(layerNorm(x, block.norm2), block.up, C)); // (T, C) -> (T, 4C)
@@ -75,22 +69,22 @@ class GPT {
   }
 
   /** Let T new positions read those before them and themselves: qkv (T, 3C) -> heads (T, C). */
-  attend(qkv, { keys, values }, start, scale, mask) {
+  attend(qkv, { keys, values }, past, scale, mask) {
     const { emb_dim: C, n_heads: H } = this.config;
     const D = C / H;
     const T = qkv.length / (3 * C);
-    const S = start + T;
+    const S = past + T;
     for (let t = 0; t < T; t++) {
       const at = 3 * t * C;
-      keys.set(qkv.subarray(at + C, at + 2 * C), (start + t) * C);
-      values.set(qkv.subarray(at + 2 * C, at + 3 * C), (start + t) * C);
+      keys.set(qkv.subarray(at + C, at + 2 * C), (past + t) * C);
+      values.set(qkv.subarray(at + 2 * C, at + 3 * C), (past + t) * C);
     }
     const weights = new Float32Array(H * T * S); // 0 where a position may not look
     const heads = new Float32Array(T * C);
     for (let h = 0; h < H; h++) {
       for (let t = 0; t < T; t++) {
         const at = (h * T + t) * S;
-        const row = weights.subarray(at, at + (mask ? start + t + 1 : S));
+        const row = weights.subarray(at, at + (mask ? past + t + 1 : S));
         addProduct(row, 0, row.length, keys, h * D, C, 1, qkv, 3 * t * C + h * D, D);
         softmax(row, scale ? 1 / Math.sqrt(D) : 1);
         addProduct(heads, t * C + h * D, D, values, h * D, 1, C, row, 0, row.length);
@@ -99,9 +93,9 @@ class GPT {
     return { heads, weights };
   }
 
-  check(ids, start) {
+  check(ids, past) {
     const { vocab_size, context_length } = this.config;
-    const end = start + ids.length;
+    const end = past + ids.length;
     if (!ids.length) throw new RangeError("ids is empty; give at least one token id");
     if (end > context_length) {
       throw new RangeError(`${end} positions exceed the context length ${context_length}`);
