@@ -33,7 +33,9 @@ WILD = [
 
 
 def random_value(trait: Any, rng: np.random.Generator) -> Any:
-    """Draw a value that a trait accepts."""
+    """Draw a value that a trait accepts, now and then the first or the last."""
+    if isinstance(trait, Number | Whole) and rng.random() < 0.2:
+        return [trait.min, trait.max][rng.integers(2)]
     if isinstance(trait, Numbers):
         return [round(float(v), 3) for v in rng.uniform(trait.min, trait.max, trait.size)]
     if isinstance(trait, Number):

@@ -209,6 +209,8 @@ def test_the_playground_samples_in_python_from_a_model_of_the_readers_own(lab: L
     written = panel.locator(".gp-paper").text_content()
     settings = "temperature=0.8, top_p=0.95, seed=7"
     expected = lab.ask(
-        f"''.join(tokenizer.decode([i]) for i in generate(model, list(b'So'), 20, {settings}))"
+        f"''.join(tokenizer.decode_stream(generate(model, list(b'So'), 20, {settings})))"
     )
-    assert written == expected
+    assert written.rstrip("\ufffd") == expected.rstrip(
+        "\ufffd"
+    )  # the panel leaves out half a character

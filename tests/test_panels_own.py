@@ -246,6 +246,66 @@ def test_next_is_the_token_after_the_text_also_when_the_model_wrote_it(
     assert len(text) > 256 - 20
 
 
+def test_nothing_can_be_written_before_the_model_is_there(
+    show: Callable[[panels.Panel], Page],
+) -> None:
+    page = show(panels.PlaygroundPanel())
+    late = """(el) => {
+        const answers = [];
+        const state = { prompt: "So", temperature: 1, top_k: 0, top_p: 1, seed: 1, length: 10 };
+        const values = { ...state, look: 251, initial: state };
+        const model = {
+            get: (name) => values[name], set: () => 0, save_changes: () => 0, off: () => 0,
+            on: (event, handler) => event === "msg:custom" && answers.push(handler),
+            send: () => (globalThis.come = () => answers[0]({ weights: gptlibWeights })),
+        };
+        const text = PANELS.playground.map((file) => SCRIPTS[file]).join(" ; ");
+        const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+        import(url).then(({ default: panel }) => panel.render({ model, el }));
+    }"""
+    panel = page.locator(".gptlib-panel")
+    panel.evaluate(late)
+    expect(page.locator(".gp-readout")).to_contain_text("Waiting for the model")
+    write = page.get_by_role("button", name="Write")
+    expect(write).to_be_disabled()
+    page.evaluate("come()")
+    expect(write).to_be_enabled()
+
+
+def test_the_keyboard_stays_in_the_panel_and_the_sliders_end_means_next(
+    show: Callable[[panels.Panel], Page],
+) -> None:
+    prompt = "".join(chr(33 + 37 * i % 90) for i in range(250))  # slow, once past the window
+    page = show(panels.PlaygroundPanel(prompt=prompt, length=30))
+    readout, slider = page.locator(".gp-readout"), page.get_by_label("show token")
+    page.get_by_role("button", name="Write").press("Enter")
+    expect(page.get_by_role("button", name="Stop")).to_be_focused()
+    expect(readout).to_contain_text("Token")
+    expect(readout).to_have_attribute("aria-live", "off")
+    page.get_by_role("button", name="Stop").press("Enter")
+    expect(page.get_by_role("button", name="Write")).to_be_focused()
+    expect(readout).to_contain_text("The next token")
+    slider.press("Home")
+    expect(readout).to_contain_text("Token 1:")
+    slider.press("End")
+    expect(readout).to_contain_text("The next token")
+    assert slider.get_attribute("aria-valuetext") == "next"
+    page.get_by_role("button", name="Write").click()
+    expect(readout).to_contain_text("reads the last 256 bytes", timeout=60_000)
+    expect(readout).to_contain_text("a second", timeout=60_000)
+    expect(readout).to_contain_text("The next token")  # it has stayed there
+
+
+def test_line_ends_can_be_clicked(show: Callable[[panels.Panel], Page]) -> None:
+    page = show(panels.PlaygroundPanel(length=100))
+    readout = page.locator(".gp-readout")
+    page.get_by_role("button", name="Write").click()
+    expect(readout).to_contain_text("a second", timeout=60_000)
+    page.locator(".gp-return").first.click()
+    expect(readout).to_contain_text("Token")
+    assert page.locator(".gp-here").text_content() == "\n"
+
+
 def test_a_long_prompt_that_is_pasted_and_changed_at_once_ends_with_the_last(
     show: Callable[[panels.Panel], Page],
 ) -> None:

@@ -211,11 +211,22 @@ def test_a_key_press_is_drawn_within_a_twentieth_of_a_second(page: Page) -> None
                 assert min(control.evaluate(DRAWN)) < 50
 
 
+BROKEN_STATE = "document.querySelector('.gptlib-panel').dataset.state = '{broken'"
+NO_MODEL = "Object.defineProperty(window, 'gptlibWeights', { value: undefined })"
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("notebooks/02_layer_norm", BROKEN_STATE),
+        ("notebooks/05_attention", NO_MODEL),
+        ("notebooks/11_sampling", NO_MODEL),
+    ],
+)
 def test_a_panel_that_cannot_start_says_so_and_shows_its_numbers(
-    browser: Browser, origins: dict[str, str]
+    browser: Browser, origins: dict[str, str], name: str, first: str
 ) -> None:
-    url = f"{origins['disk']}/notebooks/02_layer_norm.html"
-    first = "document.querySelector('.gptlib-panel').dataset.state = '{broken'"
+    url = f"{origins['disk']}/{name}.html"
     with visit(browser, url, origins["disk"], first=first) as visited:
         (panel,) = panels_of(visited.page)
         assert panel.get_attribute("data-mounted") == "error"

@@ -7,6 +7,7 @@ import pytest
 
 from gptlib import GPT, ByteTokenizer, GPTConfig, NumpyGPT, generate, gpt2_tokenizer
 from gptlib.panels.python_engine import PythonEngine
+from gptlib.sampling import Step
 
 
 @pytest.fixture
@@ -15,6 +16,7 @@ def model() -> GPT:
 
 
 def ask(engine: PythonEngine, **message: Any) -> tuple[dict[str, Any], list[bytes]]:
+    message = {"view": "a", **message}
     answers: list[tuple[dict[str, Any], list[bytes]]] = []
     engine.answer(message, lambda content, buffers=(): answers.append((content, list(buffers))))
     (answer,) = answers
@@ -49,6 +51,28 @@ def test_a_question_is_answered_under_its_number_with_the_logits(model: GPT) -> 
     assert content == {"reply": 4}
     expected = np.asarray(model.next_logits(list(b"To b")))[:256]
     np.testing.assert_allclose(np.frombuffer(logits, np.float32), expected, atol=1e-6)
+
+
+def test_a_character_of_several_tokens_comes_whole_with_its_last() -> None:
+    engine = PythonEngine(GPT(GPTConfig(256, 16, 16, 4, 1, 0.0)), ByteTokenizer())
+    text = "é’😀"
+    engine._stream = lambda message: (Step(i, 1.0, 0.0, 0.0) for i in text.encode())  # type: ignore
+    engine.model.logits = np.zeros(256)
+    ask(engine, ask="start")
+    pieces = [step["piece"] for step in ask(engine, ask="more")[0]["steps"]]
+    assert pieces == ["", "é", "", "", "’", "", "", "", "😀"]
+
+
+def test_two_views_write_each_their_own_text(model: GPT, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gptlib.panels.python_engine.SLICE", 0.0)  # one token per answer
+    engine = PythonEngine(model, ByteTokenizer())
+    alone = [write(engine, prompt="To be", n=6, seed=seed) for seed in (1, 2)]
+    for view, seed in (("a", 1), ("b", 2)):
+        ask(engine, ask="start", view=view, prompt="To be", n=6, seed=seed)
+    found: dict[str, list[int]] = {"a": [], "b": []}
+    for view in "ab" * 7:
+        found[view] += [step["id"] for step in ask(engine, ask="more", view=view)[0]["steps"]]
+    assert [*found.values()] == alone
 
 
 def test_it_gives_the_vocabulary_in_place_of_weights(model: GPT) -> None:

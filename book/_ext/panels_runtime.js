@@ -34,8 +34,10 @@
 
     /** Answer what JupyterLab's kernel would answer: the packaged model, from the page's script. */
     send(message) {
-      if (message.ask === "weights")
-        queueMicrotask(() => this.#fire("msg:custom", { weights: globalThis.gptlibWeights }));
+      if (message.ask !== "weights") return;
+      const { gptlibWeights: weights } = globalThis;
+      const answer = weights ? { weights } : { missing: "the model's file was not loaded" };
+      queueMicrotask(() => this.#fire("msg:custom", answer));
     }
 
     #fire(event, ...about) {

@@ -7,8 +7,9 @@ import { encodeText, entropy } from "./sampling.js";
 const MOST = 48; // bytes that are read: more would not fit in the picture
 const SHOWN = 6; // positions in the list
 
+const lastLook = {}; // drawing asks several times for the same
+
 /** Return the weights of all heads: one [T * T] array per layer and head, row after row. */
-const lastLook = {};
 function look({ text, scale, mask }, packed) {
   const key = JSON.stringify([text, scale, mask]);
   if (lastLook.key === key) return lastLook.value;
@@ -70,24 +71,25 @@ function drawHead(picture, ids, weights, at) {
     svg("rect", { x: 20, y: 20, width: T * cell, height: T * cell, class: "gp-frame" }),
   );
   if (cell < 7) return;
+  const type = {
+    style: `font-size:${Math.min(12, 0.8 * cell)}px`,
+    "text-anchor": "middle",
+    class: "gp-byte",
+  };
   ids.forEach((id, i) => {
-    const size = {
-      style: `font-size:${Math.min(12, cell)}px`,
-      "text-anchor": "middle",
-      class: "gp-byte",
-    };
     picture.append(
-      svg("text", { ...size, x: place(i) + cell / 2, y: 14 }, sign(id)),
-      svg("text", { ...size, x: 9, y: place(i) + cell * 0.8 }, sign(id)),
+      svg("text", { ...type, x: place(i) + cell / 2, y: 14 }, sign(id)),
+      svg("text", { ...type, x: 9, y: place(i) + cell * 0.7 }, sign(id)),
     );
   });
 }
 
 /** Draw every head small: a row of heads for each layer, the present one framed. */
 function drawAll(canvas, { ids, weights, n_layers, n_heads }, layer, head) {
-  const T = Math.max(ids.length, 1);
+  const T = ids.length;
   const step = T + 2; // pixels from one head to the next
   [canvas.width, canvas.height] = [n_heads * step, n_layers * step];
+  if (!T) return;
   const context = canvas.getContext("2d");
   const [r, g, b] = [1, 3, 5].map((at) => parseInt(COLOURS.attention.slice(at, at + 2), 16));
   weights.forEach((all, i) => {
@@ -109,10 +111,11 @@ function drawAll(canvas, { ids, weights, n_layers, n_heads }, layer, head) {
 
 async function render({ model, el }) {
   const view = new PanelView({ model, el, title: "What a head looks at" });
+  const from = view.range("position", { label: "from letter", min: 1, max: MOST });
   view.group(
     "The text",
     view.text("text", { label: `up to ${MOST} bytes are read`, most: 40 }),
-    view.range("position", { label: "from letter", min: 1, max: MOST }),
+    from,
   );
   view.group(
     "The head",
@@ -121,6 +124,7 @@ async function render({ model, el }) {
     view.check("scale", { label: "divide scores by √D" }),
     view.check("mask", { label: "hide what comes later" }),
   );
+  const slider = from.querySelector("input");
   const picture = view.picture("The weights of the chosen head: a row looks at its columns", 330);
   const canvas = html("canvas", { class: "gp-heads", role: "img", "aria-label": "All 16 heads" });
   const list = html("div", { class: "gp-six" });
@@ -128,7 +132,7 @@ async function render({ model, el }) {
     html(
       "div",
       {},
-      html("p", { class: "gp-note" }, "All heads, a row for each layer"),
+      html("p", { class: "gp-caption" }, "All heads, a row for each layer"),
       canvas,
       list,
     ),
@@ -144,6 +148,9 @@ async function render({ model, el }) {
   return view.start((state) => {
     const { ids, at, all, row } = chosen(state, packed);
     drawAll(canvas, look(state, packed), state.layer, state.head);
+    slider.max = Math.max(1, ids.length);
+    from.querySelector(".gp-value").textContent = slider.value = at + 1;
+    slider.setAttribute("aria-valuetext", at + 1);
     if (!ids.length) {
       list.replaceChildren();
       view.setTable("No text", ["letter"], []);

@@ -126,7 +126,7 @@ function drawBars(picture, sizes, colour) {
     xTicks: numbers.filter((n) => (depth - n) % every === 0),
     xLabel: "layer (1 reads the input)",
     yLabel: "gradient norm (log scale)",
-    left: 60,
+    left: 70,
   });
   const wide = Math.min(34, 0.7 * (plot.X(2) - plot.X(1)));
   sizes.forEach((size, i) => {

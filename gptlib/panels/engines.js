@@ -29,6 +29,13 @@ class PageEngine {
       yield { ...step, piece: text.push(step.id) };
   }
 
+  /** Say what of a text is read, where that is not all. */
+  limit(prompt, written) {
+    const { context_length } = this.model.config;
+    if (encodeText(prompt).length + written.length <= context_length) return "";
+    return `Of a text this long the model reads the last ${context_length} bytes, anew for each byte. `;
+  }
+
   #begin() {
     this.doing?.abort();
     this.doing = new AbortController();
@@ -40,12 +47,16 @@ class PageEngine {
   }
 }
 
-/** A model in JupyterLab's kernel; questions and answers carry a number. */
+/**
+ * A model in JupyterLab's kernel. All views of a panel hear all answers: each question carries a
+ * number that no other has, and each text is written for one view.
+ */
 class KernelEngine {
   constructor(view, vocabulary) {
     this.view = view;
     this.vocabulary = vocabulary;
     this.unit = "token";
+    this.name = String(Math.random());
     this.waiting = new Map();
     view.on("msg:custom", (message, buffers) => {
       const [resolve, reject] = this.waiting.get(message.reply) ?? [];
@@ -56,26 +67,38 @@ class KernelEngine {
   }
 
   ask(question) {
-    const number = (this.asked = (this.asked ?? 0) + 1);
+    this.asked = (this.asked ?? 0) + 1;
+    const number = `${this.name}/${this.asked}`;
     return new Promise((resolve, reject) => {
       this.waiting.set(number, [resolve, reject]);
-      this.view.model.send({ ...question, number });
+      this.view.model.send({ ...question, number, view: this.name });
     });
   }
 
+  /** Of the texts that come while another is read, only the last one is asked about. */
   async next({ prompt, written }) {
-    return (await this.ask({ ask: "next", prompt, written })).logits[0];
+    const mine = (this.last = {});
+    await this.reading;
+    if (this.last !== mine) return null;
+    const answer = this.ask({ ask: "next", prompt, written });
+    this.reading = answer.catch(() => null);
+    return (await answer).logits[0];
   }
 
   async *write({ length, ...settings }, signal) {
     await this.ask({ ask: "start", n: length, ...settings, top_k: settings.top_k || null });
-    for (let done = false; !done;) {
+    for (let done = false; !done && !signal.aborted;) {
       const { steps, logits, ...reply } = await this.ask({ ask: "more" });
-      if (signal.aborted) return;
-      for (const [i, step] of steps.entries())
-        yield { ...step, logits: logits[i], piece: this.vocabulary[step.id] };
+      for (const [i, step] of steps.entries()) {
+        if (signal.aborted) return;
+        yield { ...step, logits: logits[i] };
+      }
       done = reply.done;
     }
+  }
+
+  limit() {
+    return ""; // how many tokens a prompt has, only the kernel knows
   }
 
   label(id) {

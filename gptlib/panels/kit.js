@@ -45,6 +45,12 @@ function count(value) {
   return value.toLocaleString("en-US");
 }
 
+/** Write bytes in decimal units, as the chapters do. */
+function memory(n) {
+  if (n < 1e6) return `${fixed(n / 1e3, 1)}\u00a0kB`;
+  return n < 1e9 ? `${fixed(n / 1e6, 1)}\u00a0MB` : `${fixed(n / 1e9, 2)}\u00a0GB`;
+}
+
 /** Return about `most` round numbers from `low` to `high`. */
 function ticks(low, high, most = 5) {
   const rough = (high - low) / most;
@@ -85,7 +91,8 @@ function chart(picture, options) {
       .map((p) => [10 ** p, `1e${fixed(p, 0)}`]);
   const xTicks = options.xTicks ?? ticks(...x, Math.max(2, Math.floor(width / 90)));
   const yTicks = options.yTicks ?? (log ? powers() : ticks(...y));
-  const pair = (tick) => (Array.isArray(tick) ? tick : [tick, String(tick).replace("-", "−")]);
+  const name = (v) => (v < 1000 ? String(v).replace("-", "−") : count(v));
+  const pair = (tick) => (Array.isArray(tick) ? tick : [tick, name(tick)]);
   const foot = height - bottom;
   const inside = (at, text) => Math.min(at, width - 3.2 * text.length); // half of what a tick takes
   picture.append(
@@ -136,7 +143,8 @@ function chart(picture, options) {
         svg("rect", { x: X(px) - wide / 2, y: Math.min(from, to), ...size, fill: colour, ...more }),
       );
     },
-    text: (px, py, text, more = {}) => add(svg("text", { x: X(px), y: Y(py), ...more }, text)),
+    text: (px, py, text, more = {}) =>
+      add(svg("text", { class: "gp-word", x: X(px), y: Y(py), ...more }, text)),
   };
 }
 
@@ -216,12 +224,13 @@ class PanelView {
 
   /**
    * Return the packaged model, from the page's own script or from JupyterLab's kernel, which may
-   * answer with the vocabulary of a model that it runs itself.
+   * answer with the vocabulary of a model that it runs itself. Fails where the page has none.
    */
   weights() {
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       this.on("msg:custom", (message) => {
         if (message.weights || message.vocabulary) resolve(message.weights ?? message);
+        else if (message.missing) reject(new Error(message.missing));
       });
       this.model.send({ ask: "weights" });
     });
@@ -355,4 +364,4 @@ class PanelView {
   }
 }
 
-export { COLOURS, PanelView, bars, chart, count, fixed, html, svg, ticks };
+export { COLOURS, PanelView, bars, chart, count, fixed, html, memory, svg, ticks };

@@ -1,6 +1,6 @@
 // The KV cache: which rows of Q, K and V a step computes, reads again, or computes again.
 
-import { COLOURS, PanelView, count, fixed, html, svg } from "./kit.js";
+import { COLOURS, PanelView, count, fixed, html, memory, svg } from "./kit.js";
 
 const gpt2 = { V: 50257 };
 const MODELS = {
@@ -58,11 +58,6 @@ function compute({ model, prompt_length, new_tokens, step }) {
 function short(n) {
   if (n < 1e6) return count(n);
   return n < 1e9 ? `${fixed(n / 1e6, 1)} million` : `${fixed(n / 1e9, 2)} billion`;
-}
-
-/** Write bytes in decimal units, as chapter 12 does. */
-function memory(n) {
-  return n < 1e6 ? `${fixed(n / 1e3, 1)}\u00a0kB` : `${fixed(n / 1e6, 2)}\u00a0MB`;
 }
 
 const tokens = (n) => `${n} ${n === 1 ? "token" : "tokens"}`;
@@ -199,7 +194,7 @@ function render({ model, el }) {
   const slider = view.range("step", { label: "step", min: 1, max: MOST_STEPS });
   const buttons = html(
     "div",
-    { style: "display: flex; gap: 0.6rem" },
+    { class: "gp-buttons" },
     view.button("Previous step", () => go(-1)),
     view.button("Next step", () => go(1)),
   );

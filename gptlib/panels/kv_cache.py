@@ -23,7 +23,7 @@ class CachePanel(Panel):
 
     script = "kv_cache.js"
     title = "What a step computes, with and without a cache"
-    heights = (622, 1125)
+    heights = (643, 1125)
 
     model = traitlets.Enum(list(PRESETS), "gpt2-small").tag(sync=True)
     prompt_length = Whole(4, min=1, max=8).tag(sync=True)

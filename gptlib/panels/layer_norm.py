@@ -30,7 +30,7 @@ class LayerNormPanel(Panel):
 
     script = "layer_norm.js"
     title = "Layer norm, by hand"
-    heights = (530, 925)
+    heights = (536, 925)
 
     values = Numbers([2.0, -1.0, 0.5, 3.0, -2.5], min=-5.0, max=5.0).tag(sync=True)
     scale = Number(1.0, min=-3.0, max=3.0).tag(sync=True)

@@ -1,6 +1,6 @@
 // The ledger: a machine's parameters by component, its bytes by type, its caches by length.
 
-import { COLOURS, PanelView, bars, chart, count, fixed, html } from "./kit.js";
+import { COLOURS, PanelView, bars, chart, count, fixed, html, memory } from "./kit.js";
 
 const gpt2 = { vocab_size: 50257, context_length: 1024, tie_weights: true, qkv_bias: true };
 const PRESETS = [
@@ -88,11 +88,6 @@ function compute(state) {
   return { ...owned, ...weights, ...caches, "length from which caches outweigh weights": from };
 }
 
-/** Write bytes in decimal units, as chapter 7 does. */
-function size(n) {
-  return n < 1e9 ? `${fixed(n / 1e6, 1)}\u00a0MB` : `${fixed(n / 1e9, 2)}\u00a0GB`;
-}
-
 const percent = (part, whole) => `${fixed((100 * part) / whole, 1)}\u00a0%`;
 
 /** Make the choice of a named machine: it sets the sliders, and shows which name they match. */
@@ -138,7 +133,7 @@ function drawCaches(picture, state, now) {
   );
   // Each name where the other line is far: the caches' line rises from the lower left corner.
   const [side, anchor] = level > top / 3 ? [0.02, "start"] : [0.98, "end"];
-  plot.text(N * side, level + top * 0.02, "all weights", { "text-anchor": anchor });
+  plot.text(N * side, level + top * 0.045, "all weights", { "text-anchor": anchor });
   const end = full / unit;
   const below = Math.abs(level - 0.6 * end) < top * 0.1 ? 0.3 * end : 0.6 * end;
   const height = end < top / 3 ? end + top * 0.05 : below;
@@ -202,7 +197,7 @@ function render({ model, el }) {
         weights.map(([name, n, dtype]) => ({
           label: name,
           share: n / weights[0][1],
-          text: size(n),
+          text: memory(n),
           colour: COLOURS.residual,
           off: dtype !== state.dtype,
         })),
@@ -215,7 +210,7 @@ function render({ model, el }) {
       state.texts === 1 ? "One text's cache outweighs" : `${state.texts} texts' caches outweigh`;
     view.say(
       `${count(total)} parameters: attention ${percent(now.attention, total)}, feed-forward ` +
-        `${percent(now["feed-forward"], total)}. They fill ${size(held)}, or ` +
+        `${percent(now["feed-forward"], total)}. They fill ${memory(held)}, or ` +
         `${count(Number(fixed(held / 2 ** 20, 1)))}\u00a0MiB. ${who} them ` +
         (from <= state.context_length
           ? `from token ${count(from)} on.`
@@ -228,11 +223,11 @@ function render({ model, el }) {
       [
         ...PARTS.map(([name]) => [name, count(now[name]), percent(now[name], total)]),
         ["total", count(total), percent(total, total)],
-        ...weights.map(([name, n]) => [`bytes in ${name}`, count(n), size(n)]),
+        ...weights.map(([name, n]) => [`bytes in ${name}`, count(n), memory(n)]),
         ...[1, 2, 3, 4].map((n) => {
           const cached = now[`caches at ${n}/4 of the window`];
           const place = count(Math.floor((n * N) / 4));
-          return [`bytes of the caches at token ${place}`, count(cached), size(cached)];
+          return [`bytes of the caches at token ${place}`, count(cached), memory(cached)];
         }),
       ],
     );

@@ -132,7 +132,7 @@ function render({ model, el }) {
     view.range("stage", { label: "stage", min: 1, max: LAST }),
     html(
       "div",
-      { style: "display: flex; gap: 0.5rem" },
+      { class: "gp-buttons" },
       view.button("Previous stage", () => go(-1)),
       view.button("Next stage", () => go(1)),
     ),

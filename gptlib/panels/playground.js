@@ -6,6 +6,7 @@ import { loadModel } from "./gpt.js";
 import { encodeText, entropy, traceFilters } from "./sampling.js";
 
 const SHOWN = 10; // tokens in the list of bars
+const LAST = 251; // of the slider that shows tokens: the one after the text
 const REDRAW_MS = 50; // between two pictures while the model writes; one takes longer than a token
 
 function follow(logits, { temperature, top_k, top_p }) {
@@ -37,16 +38,16 @@ function rowsOf(trace, drawn, label) {
   if (drawn !== undefined && !ids.includes(drawn)) ids[SHOWN - 1] = drawn;
   return ids.map((id) => {
     const rank = trace.ranked.indexOf(id);
-    const removed = rank >= trace.kept.top_k ? "top-k" : rank >= trace.kept.top_p ? "top-p" : "";
-    const share = removed ? trace.temperature[id] : trace.top_p[id];
-    const text = removed ? `cut by ${removed}` : fixed(share, 3);
+    const stage = ["temperature", "top_k", "top_p"].find((name) => rank >= trace.kept[name]);
+    const share = stage ? trace.temperature[id] : trace.top_p[id];
+    const text = stage ? `cut by ${stage.replace("_", "-")}` : fixed(share, 3);
     const mark = id === drawn ? " ←" : "";
     return {
       label: label(id) + mark,
       share,
       text,
       colour: COLOURS.head,
-      off: Boolean(removed),
+      off: Boolean(stage),
       id,
     };
   });
@@ -56,9 +57,11 @@ async function render({ model, el }) {
   const view = new PanelView({ model, el, title: "Playground" });
   const written = []; // steps of the text on the screen
   let [engine, running, next] = [null, null, {}]; // next: the scores of the token after the text
+  let done = ""; // what to say of a text that was written
 
   const write = view.button("Write", () => start());
   const stop = view.button("Stop", () => running?.abort());
+  write.disabled = stop.disabled = true;
   const buttons = html("div", { class: "gp-buttons" }, write, stop);
   view.group("The text", view.text("prompt", { label: "prompt", rows: 3, most: 400 }), buttons);
   view.group(
@@ -69,8 +72,11 @@ async function render({ model, el }) {
     view.range("seed", { label: "seed", min: 0, max: 999 }),
     view.range("length", { label: "length", min: 10, max: 250, step: 10 }),
   );
-  const look = view.range("look", { label: "show token", min: 1, max: 251, show: place });
+  const look = view.range("look", { label: "show token", min: 1, max: LAST, show: place });
   const slider = look.querySelector("input");
+  slider.addEventListener("input", () => {
+    if (slider.value > written.length) view.set("look", LAST);
+  });
   const paper = html("div", {
     class: "gp-paper gp-spoken",
     tabindex: 0,
@@ -85,17 +91,22 @@ async function render({ model, el }) {
   }
 
   function letter(step) {
-    return html("span", { onclick: () => view.set("look", written.indexOf(step) + 1) }, step.piece);
+    const sign = /^\n*$/.test(step.piece) ? { class: step.piece ? "gp-return" : "gp-part" } : {};
+    const onclick = () => view.set("look", written.indexOf(step) + 1);
+    return html("span", { ...sign, onclick }, step.piece);
+  }
+
+  function showPrompt() {
+    paper.replaceChildren(html("span", { class: "gp-prompt" }, model.get("prompt")));
   }
 
   /** Begin again with nothing written. */
   function clear() {
     running?.abort();
-    [running, next] = [null, {}];
+    [running, next, done] = [null, {}, ""];
     written.length = 0;
-    paper.replaceChildren(html("span", { class: "gp-prompt" }, model.get("prompt")));
-    view.done = "";
-    view.set("look", 251);
+    showPrompt();
+    view.set("look", LAST);
     view.redraw?.();
   }
 
@@ -116,9 +127,9 @@ async function render({ model, el }) {
         due = performance.now() + REDRAW_MS;
       }
       const rate = (1000 * written.length) / (performance.now() - began);
-      if (running === mine) view.done = `${Math.round(rate)} ${engine.unit}s a second`;
+      if (running === mine) done = `${Math.round(rate)} ${engine.unit}s a second. `;
     } catch (error) {
-      if (running === mine) view.done = error.message;
+      if (running === mine) done = `${error.message}. `;
     }
     if (running === mine) [running, next] = [null, {}];
     view.redraw();
@@ -140,19 +151,24 @@ async function render({ model, el }) {
   view.onReset = clear;
   view.readout.style.setProperty("--gp-narrow-lines", 6);
   view.offs.push(() => running?.abort());
-  clear();
+  showPrompt();
   view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
   const reply = await view.weights();
   engine = reply.vocabulary ? new KernelEngine(view, reply.vocabulary) : new PageEngine(reply);
   await ask();
 
   return view.start((state) => {
+    const focused = document.activeElement;
     write.disabled = Boolean(running) || !state.prompt;
     stop.disabled = !running;
+    if (focused === write && running) stop.focus(); // a disabled button would lose it
+    if (focused === stop && !running) write.focus();
+    view.readout.setAttribute("aria-live", running ? "off" : "polite"); // not every token aloud
     const at = state.look <= written.length ? state.look - 1 : -1;
     slider.disabled = !written.length;
     slider.max = written.length + 1;
     slider.value = state.look;
+    slider.setAttribute("aria-valuetext", place(state.look));
     look.querySelector(".gp-value").textContent = place(state.look);
     const fresh = written.slice(paper.children.length - 1).map(letter); // the prompt is the first
     paper.append(...fresh);
@@ -175,13 +191,13 @@ async function render({ model, el }) {
     const rows = rowsOf(trace, step?.id, (id) => engine.label(id));
     list.replaceChildren(bars(rows));
     const [byK, byP] = [summary["kept by top-k"], summary["kept by top-p"]];
-    const idle = view.done || `Write adds ${state.length} ${engine.unit}s with seed ${state.seed}`;
-    const tail = running ? "It is writing" : idle;
+    const idle = `${done}Write adds ${state.length} ${engine.unit}s with seed ${state.seed}.`;
+    const tail = running ? "It is writing." : idle;
     view.say(
       `${step ? `Token ${written.indexOf(step) + 1}` : "The next token"}: entropy ` +
         `${fixed(summary.entropy)} nats, ${fixed(summary["entropy at temperature"])} at this ` +
         `temperature, ${fixed(summary["entropy left"])} after the filters: of ${logits.length} ` +
-        `top-k leaves ${byK}, top-p ${byP}. ${tail}.`,
+        `top-k leaves ${byK}, top-p ${byP}. ${engine.limit(state.prompt, written)}${tail}`,
     );
     view.setTable(
       "The best tokens, after temperature and after the filters",

@@ -5,6 +5,7 @@ The script asks for a few tokens at a time, so that Stop is heard between two an
 
 from __future__ import annotations
 
+import codecs
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from gptlib.sampling import LanguageModel, Step
 from gptlib.tokenizers import Tokenizer
 
 SLICE = 0.05  # seconds of work for one answer
+
+Shown = tuple[dict[str, Any], Any]  # what the script gets of a token, and its logits (V)
 
 
 class PythonEngine:
@@ -36,9 +39,7 @@ class PythonEngine:
                 f" {model.cfg.vocab_size}"
             )
         self.model, self.tokenizer = _Listening(model), tokenizer
-        self._steps: Iterator[Step] = iter(())
-        self._pieces: Iterator[str] = iter(())
-        self._ids: list[int] = []
+        self._runs: dict[Any, Iterator[Shown]] = {}  # by the view that writes
 
     def answer(self, message: dict[str, Any], send: Callable[..., None]) -> None:
         """Answer one message of the script; what goes wrong is said in the answer."""
@@ -59,26 +60,35 @@ class PythonEngine:
                 pass
             return {}, [self.model.logits[: self.tokenizer.n_vocab]]
         if message["ask"] == "start":
-            self._steps = self._stream(message)
+            self._runs[message["view"]] = self._shown(self._stream(message))
             return {}, []
-        return self._more()
+        return self._more(message["view"])
 
     def _stream(self, message: dict[str, Any], written: Sequence[int] = ()) -> Iterator[Step]:
         prompt = [*self.tokenizer.encode(message["prompt"]), *written]
         names = [name for name in ("temperature", "top_k", "top_p", "seed") if name in message]
         settings: dict[str, Any] = {name: message[name] for name in names}
         n_vocab = self.tokenizer.n_vocab
-        window = prompt[-self.model.cfg.context_length :]  # the script says how much is read
+        window = prompt[-self.model.cfg.context_length :]  # the script says so, and no warning
         return sampling.stream(self.model, window, message["n"], n_vocab=n_vocab, **settings)
 
-    def _more(self) -> tuple[dict[str, Any], list[Any]]:
-        """Return the tokens of one slice of time, with the logits that each was drawn from."""
+    def _shown(self, steps: Iterator[Step]) -> Iterator[Shown]:
+        """Yield each token with the text that is certain with it, and the logits of its draw."""
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        for step in steps:
+            piece = decoder.decode(self.tokenizer.token_bytes(step.token_id))
+            shown = {"id": step.token_id, "prob": step.prob, "piece": piece}
+            yield shown, self.model.logits[: self.tokenizer.n_vocab]
+
+    def _more(self, view: Any) -> tuple[dict[str, Any], list[Any]]:
+        """Return the tokens of one slice of time."""
         steps, logits, end = [], [], time.monotonic() + SLICE
-        for step in self._steps:
-            steps.append({"id": step.token_id, "prob": step.prob})
-            logits.append(self.model.logits[: self.tokenizer.n_vocab])
+        for step, row in self._runs.get(view, iter(())):
+            steps.append(step)
+            logits.append(row)
             if time.monotonic() > end:
                 return {"steps": steps, "done": False}, logits
+        self._runs.pop(view, None)
         return {"steps": steps, "done": True}, logits
 
 

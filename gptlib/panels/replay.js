@@ -82,13 +82,6 @@ function drawLoss(picture, state, now, axis) {
     ];
     plot.line(across, COLOURS.norm, { "stroke-dasharray": "6 4", "stroke-width": 1.5 });
   }
-  const end = { "text-anchor": "end" };
-  plot.text(axis.x[1], UNIFORM - (y[1] - y[0]) * 0.07, "ln 256: all bytes alike", end);
-  plot.text(
-    axis.x[0] + (axis.x[1] - axis.x[0]) * 0.02,
-    final - (y[1] - y[0]) * 0.07,
-    "final validation loss",
-  );
   plot.line(
     curve.step.map((step, i) => [place(step + 1), curve.loss[i]]),
     COLOURS.head,
@@ -97,6 +90,13 @@ function drawLoss(picture, state, now, axis) {
     plot.dot(place(step), validation.loss[i], COLOURS.attention, 3),
   );
   drawMarker(plot, place(now.steps), y);
+  const end = { "text-anchor": "end" };
+  plot.text(axis.x[1], UNIFORM - (y[1] - y[0]) * 0.07, "ln 256: all bytes alike", end);
+  plot.text(
+    axis.x[0] + (axis.x[1] - axis.x[0]) * 0.02,
+    final - (y[1] - y[0]) * 0.07,
+    "final validation loss",
+  );
   plot.dot(place(now.steps), now.loss, COLOURS.broken);
 }
 
@@ -150,7 +150,7 @@ function render({ model, el }) {
     view.set("row", row < 0 ? step.length - 1 : row);
   };
   const slider = view.range("row", { label: "steps", min: 0, max: 1, show });
-  const buttons = html("div", { style: "display: flex; flex-wrap: wrap; gap: 0.4rem" });
+  const buttons = html("div", { class: "gp-buttons" });
   const fit = () => {
     const { history: curve, samples } = model.get("history");
     const input = slider.querySelector("input");

@@ -31,15 +31,16 @@ function checkSettings(settings) {
  * Settings: { temperature, top_k, top_p }, each of which may be absent or null. Temperature 0 is
  * greedy; top_k 0 and top_p 1 keep everything. Returns the distribution after each stage as `raw`,
  * `temperature`, `top_k` and `top_p` (what is drawn from), each a Float64Array (V); `ranked`, the
- * ids from best to worst, of equals the lower first; and `kept`, how many of them are left by each
- * filter: { top_k, top_p }.
+ * ids from best to worst, of equals the lower first; and `kept`, how many of them are still possible
+ * after each stage: { temperature, top_k, top_p }.
  */
 function traceFilters(logits, settings = {}) {
   const { temperature, top_k, top_p } = checkSettings(settings);
   const ranked = rank(logits);
   const raw = masses(logits, ranked, 1);
   const mass = masses(logits, ranked, temperature);
-  const best = ranked.slice(0, top_k || ranked.length);
+  const possible = ranked.filter((id) => mass[id] > 0);
+  const best = possible.slice(0, top_k || possible.length);
   const enough = top_p < 1 ? best.slice(0, countToReach(top_p, mass, best)) : best;
   return {
     raw: normalised(raw, ranked),
@@ -47,7 +48,7 @@ function traceFilters(logits, settings = {}) {
     top_k: normalised(mass, best),
     top_p: normalised(mass, enough),
     ranked,
-    kept: { top_k: best.length, top_p: enough.length },
+    kept: { temperature: possible.length, top_k: best.length, top_p: enough.length },
   };
 }
 
