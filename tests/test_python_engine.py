@@ -48,7 +48,7 @@ def test_it_writes_what_generate_writes(model: GPT, kind: str) -> None:
 def test_a_question_is_answered_under_its_number_with_the_logits(model: GPT) -> None:
     engine = PythonEngine(model, ByteTokenizer())
     content, (logits,) = ask(engine, ask="next", number=4, prompt="To", written=[32, 98])
-    assert content == {"reply": 4}
+    assert content == {"reply": 4, "length": 2}
     expected = np.asarray(model.next_logits(list(b"To b")))[:256]
     np.testing.assert_allclose(np.frombuffer(logits, np.float32), expected, atol=1e-6)
 
@@ -56,9 +56,9 @@ def test_a_question_is_answered_under_its_number_with_the_logits(model: GPT) -> 
 def test_a_character_of_several_tokens_comes_whole_with_its_last() -> None:
     engine = PythonEngine(GPT(GPTConfig(256, 16, 16, 4, 1, 0.0)), ByteTokenizer())
     text = "é’😀"
-    engine._stream = lambda message: (Step(i, 1.0, 0.0, 0.0) for i in text.encode())  # type: ignore
+    engine._stream = lambda *_: (Step(i, 1.0, 0.0, 0.0) for i in text.encode())  # type: ignore
     engine.model.logits = np.zeros(256)
-    ask(engine, ask="start")
+    ask(engine, ask="start", prompt="")
     pieces = [step["piece"] for step in ask(engine, ask="more")[0]["steps"]]
     assert pieces == ["", "é", "", "", "’", "", "", "", "😀"]
 
@@ -77,6 +77,7 @@ def test_two_views_write_each_their_own_text(model: GPT, monkeypatch: pytest.Mon
 
 def test_it_gives_the_vocabulary_in_place_of_weights(model: GPT) -> None:
     content, buffers = ask(PythonEngine(model, ByteTokenizer()), ask="weights")
+    assert content["window"] == 16
     assert content["vocabulary"] == [ByteTokenizer().decode([i]) for i in range(256)]
     assert buffers == []
 

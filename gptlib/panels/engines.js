@@ -31,9 +31,8 @@ class PageEngine {
 
   /** Say what of a text is read, where that is not all. */
   limit(prompt, written) {
-    const { context_length } = this.model.config;
-    if (encodeText(prompt).length + written.length <= context_length) return "";
-    return `Of a text this long the model reads the last ${context_length} bytes, anew for each byte. `;
+    const length = encodeText(prompt).length + written.length;
+    return sayLimit(length, this.model.config.context_length, this.unit);
   }
 
   #begin() {
@@ -52,9 +51,11 @@ class PageEngine {
  * number that no other has, and each text is written for one view.
  */
 class KernelEngine {
-  constructor(view, vocabulary) {
+  constructor(view, { vocabulary, window }) {
     this.view = view;
     this.vocabulary = vocabulary;
+    this.window = window;
+    this.length = 0; // of the prompt, in tokens
     this.unit = "token";
     this.name = String(Math.random());
     this.waiting = new Map();
@@ -82,11 +83,14 @@ class KernelEngine {
     if (this.last !== mine) return null;
     const answer = this.ask({ ask: "next", prompt, written });
     this.reading = answer.catch(() => null);
-    return (await answer).logits[0];
+    const { logits, length } = await answer;
+    this.length = length;
+    return logits[0];
   }
 
   async *write({ length, ...settings }, signal) {
-    await this.ask({ ask: "start", n: length, ...settings, top_k: settings.top_k || null });
+    const start = { ask: "start", n: length, ...settings, top_k: settings.top_k || null };
+    this.length = (await this.ask(start)).length;
     for (let done = false; !done && !signal.aborted;) {
       const { steps, logits, ...reply } = await this.ask({ ask: "more" });
       for (const [i, step] of steps.entries()) {
@@ -97,13 +101,18 @@ class KernelEngine {
     }
   }
 
-  limit() {
-    return ""; // how many tokens a prompt has, only the kernel knows
+  limit(prompt, written) {
+    return sayLimit(this.length + written.length, this.window, this.unit);
   }
 
   label(id) {
     return nameOf(this.vocabulary[id], id);
   }
+}
+
+function sayLimit(length, window, unit) {
+  if (length <= window) return "";
+  return `Of a text this long the model reads the last ${window} ${unit}s, anew for each ${unit}. `;
 }
 
 function floatsOf(view) {

@@ -154,7 +154,7 @@ async function render({ model, el }) {
   showPrompt();
   view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
   const reply = await view.weights();
-  engine = reply.vocabulary ? new KernelEngine(view, reply.vocabulary) : new PageEngine(reply);
+  engine = reply.vocabulary ? new KernelEngine(view, reply) : new PageEngine(reply);
   await ask();
 
   return view.start((state) => {

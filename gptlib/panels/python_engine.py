@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -54,22 +54,23 @@ class PythonEngine:
     def _reply(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         if message["ask"] == "weights":
             ids = range(self.tokenizer.n_vocab)
-            return {"vocabulary": [self.tokenizer.decode([i]) for i in ids]}, []
-        if message["ask"] == "next":
-            for _ in self._stream({**message, "n": 1}, message["written"]):
-                pass
-            return {}, [self.model.logits[: self.tokenizer.n_vocab]]
+            vocabulary = [self.tokenizer.decode([i]) for i in ids]
+            return {"vocabulary": vocabulary, "window": self.model.cfg.context_length}, []
+        if message["ask"] == "more":
+            return self._more(message["view"])
+        prompt = self.tokenizer.encode(message["prompt"])
         if message["ask"] == "start":
-            self._runs[message["view"]] = self._shown(self._stream(message))
-            return {}, []
-        return self._more(message["view"])
+            self._runs[message["view"]] = self._shown(self._stream(message, prompt))
+            return {"length": len(prompt)}, []
+        for _ in self._stream({**message, "n": 1}, [*prompt, *message["written"]]):
+            pass
+        return {"length": len(prompt)}, [self.model.logits[: self.tokenizer.n_vocab]]
 
-    def _stream(self, message: dict[str, Any], written: Sequence[int] = ()) -> Iterator[Step]:
-        prompt = [*self.tokenizer.encode(message["prompt"]), *written]
+    def _stream(self, message: dict[str, Any], ids: list[int]) -> Iterator[Step]:
         names = [name for name in ("temperature", "top_k", "top_p", "seed") if name in message]
         settings: dict[str, Any] = {name: message[name] for name in names}
         n_vocab = self.tokenizer.n_vocab
-        window = prompt[-self.model.cfg.context_length :]  # the script says so, and no warning
+        window = ids[-self.model.cfg.context_length :]  # the script says so, not a warning
         return sampling.stream(self.model, window, message["n"], n_vocab=n_vocab, **settings)
 
     def _shown(self, steps: Iterator[Step]) -> Iterator[Shown]:
