@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", default="shakespeare", help="a UTF-8 text file")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds to try")
-    parser.add_argument("--mini", action="store_true", help="preset mini, 1,000 steps against 400")
+    parser.add_argument("--mini", action="store_true", help="preset mini, 1,000 steps against 350")
     options = parser.parse_args()
     text = corpus.shakespeare() if options.corpus == "shakespeare" else None
     race = make_race(text or corpus.load_text(options.corpus), options.mini)
@@ -54,7 +54,7 @@ def make_race(text: str, mini: bool) -> Race:
     cfg = GPTConfig.preset("mini", **sizes)
     tokens = corpus.encode_corpus(text, tokenizer)
     texts = corpus.split(tokens, context_length=cfg.context_length)
-    return Race(cfg, texts, *((1000, 400) if mini else (2000, 640)))
+    return Race(cfg, texts, *((1000, 350) if mini else (2000, 640)))
 
 
 def time_to_loss(race: Race, seed: int) -> float:

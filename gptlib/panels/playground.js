@@ -147,52 +147,37 @@ async function render({ model, el }) {
     if (next === mine) view.redraw?.();
   }
 
-  view.on("change:prompt", () => clear());
-  view.onReset = clear;
-  view.readout.style.setProperty("--gp-narrow-lines", 6);
-  view.offs.push(() => running?.abort());
-  showPrompt();
-  view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
-  const reply = await view.weights();
-  engine = reply.vocabulary ? new KernelEngine(view, reply) : new PageEngine(reply);
-  await ask();
-
-  return view.start((state) => {
+  function showButtons(state) {
     const focused = document.activeElement;
     write.disabled = Boolean(running) || !state.prompt;
     stop.disabled = !running;
     if (focused === write && running) stop.focus(); // a disabled button would lose it
     if (focused === stop && !running) write.focus();
-    view.readout.setAttribute("aria-live", running ? "off" : "polite"); // not every token aloud
-    const at = state.look <= written.length ? state.look - 1 : -1;
     slider.disabled = !written.length;
     slider.max = written.length + 1;
     slider.value = state.look;
     slider.setAttribute("aria-valuetext", place(state.look));
     look.querySelector(".gp-value").textContent = place(state.look);
+  }
+
+  /** Add what was written since, and mark the letter that is looked at. */
+  function showText(state) {
     const fresh = written.slice(paper.children.length - 1).map(letter); // the prompt is the first
     paper.append(...fresh);
     if (fresh.length) paper.scrollTop = paper.scrollHeight;
     paper.querySelector(".gp-here")?.classList.remove("gp-here");
-    if (at >= 0) paper.children[at + 1].classList.add("gp-here");
-    const newest = running ? written.at(-1) : undefined; // stands for the next one meanwhile
-    const step = at < 0 ? newest : written[at];
-    if (!step && !running && !next.asked) ask();
-    const logits = step?.logits ?? next.logits;
-    if (!logits) {
-      if (next.fault || !state.prompt) {
-        list.replaceChildren(); // while it reads, they show what they showed before
-        view.setTable("No prompt", ["token"], []);
-      }
-      view.say(state.prompt ? (next.fault ?? "Reading …") : "Type at least one character.");
-      return;
-    }
+    if (state.look <= written.length) paper.children[state.look].classList.add("gp-here");
+  }
+
+  /** Show a token's alternatives: those of a written `step`, or else of the one after the text. */
+  function showToken(state, logits, step) {
     const { trace, summary } = follow(logits, state);
     const rows = rowsOf(trace, step?.id, (id) => engine.label(id));
     list.replaceChildren(bars(rows));
     const [byK, byP] = [summary["kept by top-k"], summary["kept by top-p"]];
     const idle = `${done}Write adds ${state.length} ${engine.unit}s with seed ${state.seed}.`;
     const tail = running ? "It is writing." : idle;
+    view.readout.setAttribute("aria-live", running ? "off" : "polite"); // not every token aloud
     view.say(
       `${step ? `Token ${written.indexOf(step) + 1}` : "The next token"}: entropy ` +
         `${fixed(summary.entropy)} nats, ${fixed(summary["entropy at temperature"])} at this ` +
@@ -209,6 +194,36 @@ async function render({ model, el }) {
         text,
       ]),
     );
+  }
+
+  /** Say why there is nothing to show; while it reads, what stood there stays. */
+  function showNone({ prompt }) {
+    if (next.fault || !prompt) {
+      list.replaceChildren();
+      view.setTable("No prompt", ["token"], []);
+    }
+    view.say(prompt ? (next.fault ?? "Reading …") : "Type at least one character.");
+  }
+
+  view.on("change:prompt", () => clear());
+  view.onReset = clear;
+  view.readout.style.setProperty("--gp-narrow-lines", 6);
+  view.offs.push(() => running?.abort());
+  showPrompt();
+  view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
+  const reply = await view.weights();
+  engine = reply.vocabulary ? new KernelEngine(view, reply) : new PageEngine(reply);
+  await ask();
+
+  return view.start((state) => {
+    showButtons(state);
+    showText(state);
+    const newest = running ? written.at(-1) : undefined; // stands for the next one meanwhile
+    const step = state.look <= written.length ? written[state.look - 1] : newest;
+    if (!step && !running && !next.asked) ask();
+    const logits = step?.logits ?? next.logits;
+    if (logits) showToken(state, logits, step);
+    else showNone(state);
   });
 }
 
