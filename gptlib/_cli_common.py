@@ -26,7 +26,7 @@ def refuse_held(folder: Path, option: str, overwrite: bool) -> None:
     held = [name for name in (checkpoint.WEIGHTS, checkpoint.CONFIG) if (folder / name).exists()]
     if (held or runs) and not overwrite:
         what = f"a run ({runs[0]})" if runs else f"a model or its {held[0]}"
-        hint = ", --resume it" if runs else ""
+        hint = ", --resume it" if runs and option == "--out" else ""
         raise ValueError(
             f"{folder} already holds {what}; choose another {option}{hint}, or --overwrite it"
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +160,11 @@ def step_folder(run: Path, step: int) -> Path:
     return run / f"{STEP}{step:08d}"
 
 
+def step_of(folder: Path) -> int:
+    """Return how many steps a checkpoint's folder says were done."""
+    return int(folder.name.removeprefix(STEP))
+
+
 def steps(run: str | Path) -> list[Path]:
     """Return the checkpoints of a run, oldest first."""
     found = [path for path in Path(run).glob(f"{STEP}*") if (path / CONFIG).is_file()]
@@ -177,11 +182,14 @@ def best(run: str | Path) -> Path | None:
 
 
 def _validation_loss(folder: Path) -> float:
-    loss = read_object(folder / "training.json").get("validation_loss")
-    return float("inf") if loss is None else float(loss)
+    with contextlib.suppress(OSError, ValueError):  # a damaged one is never the best
+        loss = read_object(folder / "training.json").get("validation_loss")
+        if isinstance(loss, int | float):
+            return loss
+    return float("inf")
 
 
-@contextmanager
+@contextlib.contextmanager
 def written_aside(folder: Path) -> Iterator[Path]:
     """Give a new folder to fill; when it is full, rename it to `folder` in one step.
 

@@ -12,6 +12,7 @@ import importlib.util
 import io
 import os
 import platform
+import shlex
 import sys
 import warnings
 from collections.abc import Callable
@@ -97,7 +98,8 @@ def export(run: Annotated[Path, tyro.conf.Positional], to: Path, overwrite: bool
     model, tok = checkpoint.load(run)
     refuse_held(to, "--to", overwrite)
     gpt2.export(model, to, tok)
-    say(f"{model.num_params():,} parameters in {to}; read it with: gptlib sample {to}")
+    read = f"read it with: gptlib sample {shlex.quote(str(to))}"
+    say(f"{model.num_params():,} parameters in {to}; {read}")
 
 
 @app.command

@@ -15,10 +15,12 @@ from gptlib._cli_common import make_tokenizer, refuse_held, say, say_once
 from gptlib.config import GPTConfig
 from gptlib.train_config import TrainConfig
 
+OWN_CORPUS = "shakespeare"  # the package's; a folder of that name is "./shakespeare"
+
 
 def train(
     out: Path,
-    corpus: str = "shakespeare",
+    corpus: str = OWN_CORPUS,
     preset: str = "mini",
     tokenizer: Literal["bytes", "chars", "gpt2"] | None = None,
     context_length: int | None = None,
@@ -62,7 +64,8 @@ def train(
     }
     changes = {name: value for name, value in changes.items() if value is not None}
     cfg = GPTConfig.preset(preset, **changes)  # before anything slow
-    flags = {"overwrite": overwrite, "plain": plain, "tokenizer": tokenizer}
+    flags: dict[str, Any] = {"overwrite": overwrite, "plain": plain, "tokenizer": tokenizer}
+    flags["preset"] = preset != "mini"
     if resume and (changes or any(flags.values())):
         given = next((name for name, value in flags.items() if value), next(iter(changes), ""))
         raise ValueError(
@@ -74,18 +77,16 @@ def train(
     on = parallel.pick_device(device)
     with parallel.process_group(on):
         if resume:
-            text = _training_text(corpus, None, out)
-            trainer = _resumed(out, text[0], config, on)
+            trainer = _resumed(out, corpus, config, on)
         else:
             refuse_held(out, "--out", overwrite)
-            kind = tokenizer or ("bytes" if preset == "mini" else "gpt2")
-            trainer = _fresh(cfg, _training_text(corpus, kind), config, on)
+            trainer = _fresh(cfg, _training_text(corpus, tokenizer, preset), config, on)
             _empty(out)
             say_once(
                 f"{trainer.model.num_params():,} parameters on {on}, {len(trainer.train_tokens):,}"
                 f" training and {len(trainer.val_tokens):,} validation tokens"
             )
-        option = f"--corpus {shlex.quote(corpus)} " if corpus != "shakespeare" else ""
+        option = f"--corpus {shlex.quote(corpus)} " if corpus != OWN_CORPUS else ""
         _run(trainer, out, option)
 
 
@@ -122,15 +123,19 @@ def with_base(args: list[str]) -> list[str]:
     return [args[0], *front, *args[1:]]
 
 
-def _training_text(corpus: str, kind: str | None, run: Path | None = None) -> tuple[Any, Any]:
-    """Return the tokens to train on and their tokenizer; that of `run` where there is one."""
-    from gptlib import checkpoint, shards
+def _training_text(corpus: str, kind: str | None, preset: str, tok: Any = None) -> tuple[Any, Any]:
+    """Return the tokens to train on and their tokenizer: `tok`, or one of the kind asked for."""
     from gptlib import corpus as corpora
+    from gptlib import shards
 
-    if corpus != "shakespeare" and Path(corpus).is_dir():
-        return shards.load(corpus)
-    text = corpora.shakespeare() if corpus == "shakespeare" else corpora.load_text(corpus)
-    tok = checkpoint.load(run)[1] if run else make_tokenizer(str(kind), text)
+    if corpus != OWN_CORPUS and Path(corpus).is_dir():
+        tokens, made_with = shards.load(corpus)
+        if kind not in (None, made_with.name):
+            raise ValueError(f"the tokens in {corpus} are {made_with.name}, not {kind}")
+        return tokens, made_with
+    text = corpora.shakespeare() if corpus == OWN_CORPUS else corpora.load_text(corpus)
+    if tok is None:
+        tok = make_tokenizer(kind or ("bytes" if preset == "mini" else "gpt2"), text)
     return corpora.encode_corpus(text, tok), tok
 
 
@@ -148,12 +153,14 @@ def _fresh(cfg: GPTConfig, text: tuple[Any, Any], config: TrainConfig, device: A
     return Trainer(GPT(cfg).to(device), *texts, config, tok)
 
 
-def _resumed(out: Path, tokens: Any, config: TrainConfig, device: Any) -> Any:
-    from gptlib import checkpoint, corpus
+def _resumed(out: Path, corpus: str, config: TrainConfig, device: Any) -> Any:
+    from gptlib import checkpoint
+    from gptlib import corpus as corpora
     from gptlib.trainer import Trainer
 
-    cfg = checkpoint.load(out)[0].cfg
-    texts = corpus.split(tokens, context_length=cfg.context_length)
+    model, tok = checkpoint.load(checkpoint.newest(out) or out)
+    tokens, _ = _training_text(corpus, None, "", tok)
+    texts = corpora.split(tokens, context_length=model.cfg.context_length)
     changes = dataclasses.asdict(config)
     trainer, report = Trainer.resume(out, *texts, changes=changes, device=device)
     for line in report.splitlines():
@@ -187,7 +194,7 @@ def _run(trainer: Any, out: Path, corpus_option: str) -> None:
         if trainer.stopped == "max_tokens":  # which the next run would have reached at once
             again += " --max-tokens None"
         say_once(f"stopped by {trainer.stopped} after {len(trainer.history)} steps; {again}")
-    say_once(f"read it with: gptlib sample {out}")
+    say_once(f"read it with: gptlib sample {shlex.quote(str(out))}")
 
 
 def prepare(
@@ -223,7 +230,8 @@ def prepare(
         else:
             tok = make_tokenizer(tokenizer, "")
         n = shards.prepare(files, tok, out, progress=bar.update)
-    say(f"{n:,} tokens in {out}; train on them with: gptlib train --corpus {out} --out runs/new")
+    there = shlex.quote(f"./{out}" if str(out) == OWN_CORPUS else str(out))
+    say(f"{n:,} tokens in {out}; train on them with: gptlib train --corpus {there} --out runs/new")
 
 
 def _empty(folder: Path) -> None:

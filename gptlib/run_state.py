@@ -8,11 +8,12 @@ texts) and the history as plain tables.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ def save(trainer: Trainer, out: Path) -> Path:
         "texts": _texts(trainer),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
+        "tensors": sorted(tensors),
         "validation_loss": last[0].loss if last and last[0].step == step else None,
     }
     folder = checkpoint.step_folder(out, step)
@@ -92,23 +94,31 @@ def resume(
                 f"the run in {out} has the {name} {getattr(saved, name)}: {why}; start a new run"
                 f" for {getattr(config, name)}"
             )
+    done = checkpoint.step_of(folder)
+    if config.steps < done:
+        raise ValueError(f"steps must be at least the {done} that are done, got {config.steps}")
     model, tokenizer = checkpoint.load(folder)
-    try:
-        tensors = safetensors.torch.load_file(folder / TENSORS)
-        trainer = kind(model.to(device), train_tokens, val_tokens, config, tokenizer)
-        for name, found in _texts(trainer).items():
-            if found != numbers["texts"][name]:
-                raise ValueError(
-                    f"the {name} text is not the one of the run in {out}: that had"
-                    f" {numbers['texts'][name]}, this has {found}; give the run's own text"
-                )
+    trainer = kind(model.to(device), train_tokens, val_tokens, config, tokenizer)
+    for name, found in _texts(trainer).items():
+        if found != numbers["texts"][name]:
+            raise ValueError(
+                f"the {name} text is not the one of the run in {out}: that had"
+                f" {numbers['texts'][name]}, this has {found}; give the run's own text"
+            )
+    with _damage_named(folder):
         trainer.history = _read_table(folder / HISTORY, StepRecord)
         trainer.evaluations = _read_table(folder / VALIDATION, EvalRecord)
+        if len(trainer.history) != done or not trainer.evaluations:
+            raise ValueError(
+                f"{HISTORY} and {VALIDATION} have {len(trainer.history)} and"
+                f" {len(trainer.evaluations)} rows"
+            )
+        tensors = safetensors.torch.load_file(folder / TENSORS)
+        if missing := set(numbers.get("tensors", ())) - tensors.keys():
+            raise ValueError(f"{TENSORS} lacks {len(missing)} tensors, such as {min(missing)}")
         trainer.rng.bit_generator.state = numbers["windows"]
         _restore_optimizers(trainer, tensors)
-    except (KeyError, TypeError, safetensors.SafetensorError) as error:
-        raise ValueError(f"{folder} is damaged: {error!r:.200}") from error
-    _restore_generators(trainer, tensors)
+        _restore_generators(trainer, tensors)
     return trainer, _report(trainer, folder, saved, numbers)
 
 
@@ -127,11 +137,21 @@ def _read_numbers(out: Path) -> tuple[Path, dict[str, Any], TrainConfig]:
     folder = checkpoint.newest(out)
     if folder is None:
         raise FileNotFoundError(f"{out} holds no checkpoint to resume from")
-    try:
+    with _damage_named(folder):
         numbers = read_object(folder / NUMBERS)
+        numbers["texts"] = {name: numbers["texts"][name] for name in ("training", "validation")}
         return folder, numbers, TrainConfig(**numbers["config"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{folder / NUMBERS} is damaged: {error!r:.200}") from error
+
+
+@contextlib.contextmanager
+def _damage_named(folder: Path) -> Iterator[None]:
+    """Turn what unreadable files of a checkpoint raise into one line that names its folder."""
+    kinds = AttributeError, KeyError, TypeError, ValueError, OSError, safetensors.SafetensorError
+    try:
+        yield
+    except kinds as error:
+        what = str(error) if isinstance(error, ValueError | OSError) else repr(error)
+        raise ValueError(f"{folder} is damaged: {what:.200}") from error
 
 
 def _texts(trainer: Trainer) -> dict[str, str]:
@@ -167,6 +187,8 @@ def _restore_optimizers(trainer: Trainer, tensors: dict[str, torch.Tensor]) -> N
         param, value = params[name], value.to(trainer.device)
         if value.shape == param.shape:
             value = parallel.like(value, param)
+        elif value.dim():
+            raise ValueError(f"{key} has the shape {tuple(value.shape)}")
         owner[id(param)].state[param][what] = value
 
 

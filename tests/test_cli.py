@@ -88,6 +88,8 @@ def test_resume_goes_on_to_a_later_end(tmp_path, text, capsys):
         (["--overwrite"], ["--resume keeps", "--overwrite"]),
         (["--n-layers", "2"], ["--resume keeps the run's own model", "--n-layers"]),
         (["--tokenizer", "chars"], ["--tokenizer"]),
+        (["--preset", "gpt2-small"], ["--preset"]),
+        (["--steps", "3", "--warmup-steps", "1"], ["at least the 4 that are done, got 3"]),
         (["--corpus", "shakespeare"], ["training text is not the one of the run"]),
     ],
 )
@@ -308,10 +310,19 @@ def test_an_output_folder_that_cannot_be_written_ends_in_one_line(tmp_path, text
     assert "cannot write into the folder" in capsys.readouterr().err  # below the progress bar
 
 
-def test_the_corpus_of_the_package_is_not_hidden_by_a_folder_of_its_name(tmp_path, monkeypatch):
+def test_the_corpus_of_the_package_is_not_hidden_by_a_folder_of_its_name(
+    tmp_path, text, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "shakespeare").mkdir()
+    assert run("prepare", text, "--tokenizer", "chars", "--out", "shakespeare") == 0
+    assert "gptlib train --corpus ./shakespeare --out" in capsys.readouterr().err
     assert train("run", "shakespeare") == 0
+    assert checkpoint.load("run")[1].name == "bytes"
+    capsys.readouterr()
+    assert train("other", "./shakespeare", "--tokenizer", "gpt2") == 2
+    assert one_line_error(capsys, "the tokens in ./shakespeare are chars, not gpt2")
+    assert train("other", "./shakespeare") == 0
+    assert checkpoint.load("other")[1].name == "chars"
 
 
 @pytest.mark.parametrize(

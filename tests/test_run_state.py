@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from gptlib import GPT, CharTokenizer, TrainConfig, Trainer, checkpoint
@@ -156,6 +157,75 @@ def test_an_empty_folder_and_a_damaged_checkpoint_are_named(tmp_path, tiny):
     (newest / "training.json").write_text("[]")
     with pytest.raises(ValueError, match="must hold a JSON object"):
         Trainer.resume(tmp_path, *TEXTS)
+
+
+def without(name):
+    """Return a function that takes one tensor out of a checkpoint."""
+
+    def change(folder):
+        path = folder / "training.safetensors"
+        tensors = safetensors.torch.load_file(path)
+        del tensors[next(key for key in sorted(tensors) if name in key)]
+        safetensors.torch.save_file(tensors, path)
+
+    return change
+
+
+def misshapen(folder):
+    path = folder / "training.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    key = next(key for key in sorted(tensors) if key.endswith("momentum"))
+    safetensors.torch.save_file(tensors | {key: torch.zeros(3)}, path)
+
+
+def first_lines(name, n):
+    def change(folder):
+        lines = (folder / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        (folder / name).write_text("".join(lines[:n]), encoding="utf-8")
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (first_lines("history.csv", 0), "have 0 and"),
+        (first_lines("history.csv", 3), "have 2 and"),
+        (first_lines("validation.csv", 0), "and 0 rows"),
+        (lambda folder: (folder / "history.csv").write_text("step\nabc\n"), "abc"),
+        (lambda folder: (folder / "history.csv").unlink(), "history.csv"),
+        (lambda folder: (folder / "training.json").unlink(), "training.json"),
+        (lambda folder: (folder / "training.json").write_text("{}"), "texts"),
+        (without("generator.cpu"), "generator.cpu"),
+        (without("momentum"), "lacks 1 tensors, such as optimizer"),
+        (misshapen, "shape"),
+    ],
+)
+def test_a_checkpoint_that_is_not_whole_is_never_gone_on_from(tmp_path, tiny, damage, what):
+    new(tiny).run(6, out=tmp_path, progress=False)
+    damage(checkpoint.newest(tmp_path))
+    before = checkpoint.newest(tmp_path)
+    with pytest.raises(ValueError, match=f"step-00000006 is damaged: .*{what}"):
+        Trainer.resume(tmp_path, *TEXTS)
+    assert checkpoint.newest(tmp_path) == before
+
+
+def test_a_damaged_older_checkpoint_does_not_stop_a_run(tmp_path, tiny):
+    trainer = new(tiny)
+    for steps in (4, 5):
+        trainer.run(steps, out=tmp_path, progress=False)
+    older, newest = checkpoint.steps(tmp_path)[-2:]
+    (older / "training.json").write_text('{"validation_loss": "abc"}')
+    trainer, _ = Trainer.resume(tmp_path, *TEXTS)
+    trainer.run(progress=False, out=tmp_path)
+    assert checkpoint.best(tmp_path) != older
+    assert newest != older
+
+
+def test_steps_that_are_done_cannot_be_taken_back(tmp_path, tiny):
+    new(tiny).run(6, out=tmp_path, progress=False)
+    with pytest.raises(ValueError, match="steps must be at least the 6 that are done, got 5"):
+        Trainer.resume(tmp_path, *TEXTS, changes={"steps": 5})
 
 
 def test_a_trainer_without_tokenizer_says_so_before_any_step(tmp_path, tiny):

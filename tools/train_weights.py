@@ -52,6 +52,7 @@ def train(run: Path, steps: int) -> tuple[Trainer, float]:
     every = max(steps // 20, 1)
     config = TrainConfig(
         steps=steps,
+        warmup_steps=min(20, steps),
         batch_size=8,
         learning_rate=4e-3,  # lower rates than the default's suit the longer run
         muon_learning_rate=1e-2,

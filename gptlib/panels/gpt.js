@@ -33,7 +33,7 @@ class GPT {
     this.head = { weight: params["head.weight"] ?? this.tokens }; // (V, C), tied: the token table
   }
 
-  /** Return an empty cache, which belongs to the caller; with fewer ids it has read less. */
+  /** Return an empty cache, which belongs to the caller; to shorten its `ids` is to forget them. */
   newCache() {
     const { n_layers, context_length, emb_dim } = this.config;
     const room = () => new Float32Array(context_length * emb_dim); // (context_length, C)
