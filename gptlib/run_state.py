@@ -52,6 +52,7 @@ def save(trainer: Trainer, out: Path) -> Path:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "tensors": sorted(tensors),
+        "looks": len(trainer.evaluations),
         "validation_loss": last[0].loss if last and last[0].step == step else None,
     }
     folder = checkpoint.step_folder(out, step)
@@ -108,11 +109,12 @@ def resume(
     with _damage_named(folder):
         trainer.history = _read_table(folder / HISTORY, StepRecord)
         trainer.evaluations = _read_table(folder / VALIDATION, EvalRecord)
-        if len(trainer.history) != done or not trainer.evaluations:
-            raise ValueError(
-                f"{HISTORY} and {VALIDATION} have {len(trainer.history)} and"
-                f" {len(trainer.evaluations)} rows"
-            )
+        for name, rows, n in (
+            (HISTORY, trainer.history, done),
+            (VALIDATION, trainer.evaluations, numbers.get("looks", len(trainer.evaluations))),
+        ):
+            if len(rows) != n:
+                raise ValueError(f"{name} has {len(rows)} rows, expected {n}")
         tensors = safetensors.torch.load_file(folder / TENSORS)
         if missing := set(numbers.get("tensors", ())) - tensors.keys():
             raise ValueError(f"{TENSORS} lacks {len(missing)} tensors, such as {min(missing)}")

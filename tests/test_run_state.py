@@ -189,9 +189,9 @@ def first_lines(name, n):
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
-        (first_lines("history.csv", 0), "have 0 and"),
-        (first_lines("history.csv", 3), "have 2 and"),
-        (first_lines("validation.csv", 0), "and 0 rows"),
+        (first_lines("history.csv", 0), "history.csv has 0 rows, expected 6"),
+        (first_lines("history.csv", 3), "history.csv has 2 rows, expected 6"),
+        (first_lines("validation.csv", 0), "validation.csv has 0 rows"),
         (lambda folder: (folder / "history.csv").write_text("step\nabc\n"), "abc"),
         (lambda folder: (folder / "history.csv").unlink(), "history.csv"),
         (lambda folder: (folder / "training.json").unlink(), "training.json"),
@@ -220,6 +220,14 @@ def test_a_damaged_older_checkpoint_does_not_stop_a_run(tmp_path, tiny):
     trainer.run(progress=False, out=tmp_path)
     assert checkpoint.best(tmp_path) != older
     assert newest != older
+
+
+def test_a_run_that_never_looked_at_the_validation_text_resumes(tmp_path, tiny):
+    trainer = new(tiny)
+    trainer.step()
+    trainer.save(tmp_path)
+    again, _ = Trainer.resume(tmp_path, *TEXTS)
+    assert (len(again.history), again.evaluations) == (1, [])
 
 
 def test_steps_that_are_done_cannot_be_taken_back(tmp_path, tiny):
