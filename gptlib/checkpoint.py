@@ -116,9 +116,7 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
             raise FileNotFoundError(
                 f"{folder} holds no saved model: {name} is missing; `gptlib train --out` makes one"
             )
-    about = _read_config(folder / CONFIG)
-    cfg = GPTConfig.from_dict(about["model"])
-    tokenizer = tokenizers.from_dict(about["tokenizer"])
+    cfg, tokenizer = described(folder)
     if tokenizer.n_vocab > cfg.vocab_size:
         raise ValueError(
             f"{folder / CONFIG}: the tokenizer has {tokenizer.n_vocab} tokens, the model only"
@@ -147,6 +145,12 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
             f"{folder / WEIGHTS} does not fit {CONFIG}: {len(wrong)} tensors, {listed}"
         )
     return GPT.from_state(cfg, state).eval(), tokenizer
+
+
+def described(folder: Path) -> tuple[GPTConfig, tokenizers.Tokenizer]:
+    """Return what `config.json` says of the model that `save` wrote, without its weights."""
+    about = _read_config(folder / CONFIG)
+    return GPTConfig.from_dict(about["model"]), tokenizers.from_dict(about["tokenizer"])
 
 
 def packaged() -> tuple[GPT, tokenizers.Tokenizer]:

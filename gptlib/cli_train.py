@@ -158,9 +158,9 @@ def _resumed(out: Path, corpus: str, config: TrainConfig, device: Any) -> Any:
     from gptlib import corpus as corpora
     from gptlib.trainer import Trainer
 
-    model, tok = checkpoint.load(checkpoint.newest(out) or out)
+    cfg, tok = checkpoint.described(checkpoint.newest(out) or out)
     tokens, _ = _training_text(corpus, None, "", tok)
-    texts = corpora.split(tokens, context_length=model.cfg.context_length)
+    texts = corpora.split(tokens, context_length=cfg.context_length)
     changes = dataclasses.asdict(config)
     trainer, report = Trainer.resume(out, *texts, changes=changes, device=device)
     for line in report.splitlines():

@@ -41,10 +41,16 @@ LASTING = {
 def save(trainer: Trainer, out: Path) -> Path:
     """Write one checkpoint; see `Trainer.save`. Every process takes part, the first one writes."""
     assert trainer.tokenizer is not None
+    step, last = len(trainer.history), trainer.evaluations[-1:]
+    loss = last[0].loss if last and last[0].step == step else None
+    if loss is not None and not math.isfinite(loss):
+        raise FloatingPointError(
+            f"the validation loss after step {step - 1} is {loss}; nothing was saved, and"
+            " earlier checkpoints stay. A lower learning rate or a longer warm-up usually helps"
+        )
     weights = checkpoint.weights_of(trainer.model)  # gathered by all processes together
     tensors = _optimizer_tensors(trainer) | _generators(trainer.device)
     about = checkpoint.describe(trainer.model.cfg, trainer.tokenizer)
-    step, last = len(trainer.history), trainer.evaluations[-1:]
     numbers = {
         "config": dataclasses.asdict(trainer.config),
         "windows": trainer.rng.bit_generator.state,
@@ -53,14 +59,9 @@ def save(trainer: Trainer, out: Path) -> Path:
         "torch": torch.__version__,
         "tensors": sorted(tensors),
         "looks": len(trainer.evaluations),
-        "validation_loss": last[0].loss if last and last[0].step == step else None,
+        "validation_loss": loss,
     }
     folder = checkpoint.step_folder(out, step)
-    if last and last[0].step == step and not math.isfinite(last[0].loss):
-        raise FloatingPointError(
-            f"the validation loss after step {step - 1} is {last[0].loss}; nothing was saved, and"
-            " earlier checkpoints stay. A lower learning rate or a longer warm-up usually helps"
-        )
     if parallel.rank() == 0:
         with checkpoint.written_aside(folder) as aside:
             checkpoint.fill(aside, weights, about)

@@ -124,7 +124,6 @@ async function render({ model, el }) {
     view.check("scale", { label: "divide scores by √D" }),
     view.check("mask", { label: "hide what comes later" }),
   );
-  const slider = from.querySelector("input");
   const picture = view.picture("The weights of the chosen head: a row looks at its columns", 330);
   const canvas = html("canvas", { class: "gp-heads", role: "img", "aria-label": "All 16 heads" });
   const list = html("div", { class: "gp-six" });
@@ -148,9 +147,7 @@ async function render({ model, el }) {
   return view.start((state) => {
     const { ids, at, all, row } = chosen(state, packed);
     drawAll(canvas, look(state, packed), state.layer, state.head);
-    slider.max = Math.max(1, ids.length);
-    from.querySelector(".gp-value").textContent = slider.value = at + 1;
-    slider.setAttribute("aria-valuetext", at + 1);
+    view.setRange(from, { max: Math.max(1, ids.length), value: at + 1 });
     if (!ids.length) {
       list.replaceChildren();
       view.setTable("No text", ["letter"], []);

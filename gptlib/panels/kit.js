@@ -282,6 +282,15 @@ class PanelView {
     return this.#bound(name, update, "gp-range", label, input, shown);
   }
 
+  /** Move a slider whose end and words depend on more than its own trait. */
+  setRange(control, { max, value, text = value }) {
+    const input = control.querySelector("input");
+    input.max = max;
+    input.value = value;
+    input.setAttribute("aria-valuetext", text);
+    control.querySelector(".gp-value").textContent = text;
+  }
+
   /** Make a choice; `options` are [value, text]. */
   select(name, { label, options }) {
     const input = html("select", {}, ...options.map(([, text]) => html("option", {}, text)));

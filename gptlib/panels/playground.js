@@ -154,10 +154,8 @@ async function render({ model, el }) {
     if (focused === write && running) stop.focus(); // a disabled button would lose it
     if (focused === stop && !running) write.focus();
     slider.disabled = !written.length;
-    slider.max = written.length + 1;
-    slider.value = state.look;
-    slider.setAttribute("aria-valuetext", place(state.look));
-    look.querySelector(".gp-value").textContent = place(state.look);
+    const text = place(state.look);
+    view.setRange(look, { max: written.length + 1, value: state.look, text });
   }
 
   /** Add what was written since, and mark the letter that is looked at. */
