@@ -224,7 +224,7 @@ def prepare(
         raise ValueError(f"{out} already holds tokens; choose another --out, or --overwrite it")
     size = sum(path.stat().st_size for path in files)
     passes = 2 if tokenizer == "chars" else 1  # the first one collects the characters
-    with tqdm(total=passes * size, unit="B", unit_scale=True) as bar:
+    with tqdm(total=passes * size, unit="B", unit_scale=True, delay=1) as bar:
         if tokenizer == "chars":
             tok: Any = tokenizers.CharTokenizer(shards.alphabet(files, bar.update))
         else:

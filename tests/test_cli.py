@@ -190,7 +190,7 @@ def test_a_copy_of_a_checkpoint_is_not_taken_for_one(tmp_path, text):
     assert run("train", "--out", tmp_path / "run", "--corpus", text, "--resume") == 0
 
 
-def test_tokens_stay_until_new_ones_are_complete(tmp_path, text):
+def test_tokens_stay_until_new_ones_are_complete(tmp_path, text, capsys):
     from gptlib import shards
 
     out, bad = tmp_path / "tokens", tmp_path / "bad.txt"
@@ -200,11 +200,14 @@ def test_tokens_stay_until_new_ones_are_complete(tmp_path, text):
     assert run("prepare", text, "--tokenizer", "bytes", "--out", out) == 0
     assert (out / "shard-of-mine.bin").read_bytes() == b"mine"
     n = len(shards.load(out)[0])
+    capsys.readouterr()
     for files in ((bad,), (text, bad)):
         assert run("prepare", *files, "--tokenizer", "chars", "--out", out, "--overwrite") == 2
+        assert one_line_error(capsys, "bad.txt is not UTF-8: byte 0xff")
         assert len(shards.load(out)[0]) == n
     bad.write_bytes(b"")
     assert run("prepare", bad, "--out", tmp_path / "none", "--tokenizer", "gpt2") == 2
+    assert one_line_error(capsys, "no text in")
 
 
 def test_prepare_then_train_on_the_shards(tmp_path, text, capsys):
