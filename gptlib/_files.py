@@ -16,6 +16,14 @@ def shown(text: object) -> str:
     return plain if plain.isprintable() else repr(plain)
 
 
+def to_utf8(path: str | Path, error: UnicodeDecodeError) -> str:
+    """Return the command that mends a text file which is not UTF-8."""
+    utf16 = error.object[error.start :][:2] in (b"\xff\xfe", b"\xfe\xff")
+    name = shown(path)
+    encoding = "UTF-16" if utf16 else "WINDOWS-1252"
+    return f"convert it, for example with: iconv -f {encoding} -t UTF-8 {name} > new.txt"
+
+
 def writable_folder(folder: str | Path) -> Path:
     """Make `folder` if need be and prove that files can be written in it.
 

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import torch
 
 import gptlib
 from gptlib import parallel, tokenizers
-from gptlib._files import ASIDE, read_object, writable_folder
+from gptlib._files import ASIDE, read_object, shown, writable_folder
 from gptlib.config import GPTConfig
-from gptlib.model import GPT
+from gptlib.model import GPT, plain
 from gptlib.numpy_gpt.model import parameter_shapes
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -32,22 +32,40 @@ def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> Non
     A tied head is stored once.
 
     Raises:
-        ValueError: the tokenizer has more tokens than the model.
+        ValueError: the tokenizer has more tokens than the model, or the model's parameters are not
+            those of its configuration.
         OSError: the folder cannot be made or written, or the disk is full.
     """
     if tokenizer.n_vocab > model.cfg.vocab_size:
         raise ValueError(
             f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {model.cfg.vocab_size}"
         )
-    write_pair(prepare_folder(folder), weights_of(model), describe(model.cfg, tokenizer))
+    weights = weights_of(model)
+    write_pair(prepare_folder(folder), weights, describe(model.cfg, tokenizer))
 
 
 def weights_of(model: GPT) -> dict[str, torch.Tensor]:
-    """Return the model's weights by name, gathered where FSDP has sharded them, a tied one once."""
+    """Return the model's weights by name, gathered where FSDP has sharded them, a tied one once.
+
+    Raises:
+        ValueError: they are not those of its configuration.
+    """
+    model = plain(model)
+    check_fits(model)
     return {
         name: parallel.whole(param.detach()).contiguous()
         for name, param in model.named_parameters()
     }
+
+
+def check_fits(model: GPT) -> None:
+    """Raise ValueError where the parameters are not those that `load` will expect."""
+    misfit = _misfit(model.cfg, dict(model.named_parameters()))
+    if misfit:
+        raise ValueError(
+            f"the model is not as its configuration says: {misfit}; a head that is the token table"
+            " has tie_weights=True"
+        )
 
 
 def describe(cfg: GPTConfig, tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
@@ -131,26 +149,38 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
         raise ValueError(
             f"{folder / WEIGHTS} must hold tensors of one floating dtype, found {', '.join(dtypes)}"
         )
-    expected = parameter_shapes(cfg)
-    found = {name: tuple(value.shape) for name, value in state.items()}
-    wrong = sorted(
-        name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
-    )
-    if wrong:
-        listed = "; ".join(
-            f"{name} expected {expected.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
-            for name in wrong[:3]
-        )
-        raise ValueError(
-            f"{folder / WEIGHTS} does not fit {CONFIG}: {len(wrong)} tensors, {listed}"
-        )
+    misfit = _misfit(cfg, state)
+    if misfit:
+        raise ValueError(f"{folder / WEIGHTS} does not fit {CONFIG}: {misfit}")
     return GPT.from_state(cfg, state).eval(), tokenizer
 
 
+def _misfit(cfg: GPTConfig, tensors: Mapping[str, torch.Tensor]) -> str:
+    """Say which tensors a model of this configuration lacks, or has otherwise; "" if none."""
+    expected = parameter_shapes(cfg)
+    found = {name: tuple(value.shape) for name, value in tensors.items()}
+    wrong = sorted(
+        name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+    )
+    listed = "; ".join(
+        f"{name} expected {expected.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
+        for name in wrong[:3]
+    )
+    return f"{len(wrong)} tensors, {listed}" if wrong else ""
+
+
 def described(folder: Path) -> tuple[GPTConfig, tokenizers.Tokenizer]:
-    """Return what `config.json` says of the model that `save` wrote, without its weights."""
+    """Return what `config.json` says of the model that `save` wrote, without its weights.
+
+    Raises:
+        FileNotFoundError: it is missing.
+        ValueError: it is damaged; names the file.
+    """
     about = _read_config(folder / CONFIG)
-    return GPTConfig.from_dict(about["model"]), tokenizers.from_dict(about["tokenizer"])
+    try:
+        return GPTConfig.from_dict(about["model"]), tokenizers.from_dict(about["tokenizer"])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{shown(folder / CONFIG)}: {error}") from error
 
 
 def packaged() -> tuple[GPT, tokenizers.Tokenizer]:

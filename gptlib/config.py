@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 from gptlib._files import shown
@@ -74,8 +75,10 @@ class GPTConfig:
     def __post_init__(self) -> None:
         for name in ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
+            if isinstance(value, bool) or not isinstance(value, Integral):
                 raise TypeError(f"{name} must be an integer, got {value!r}")
+            value = int(value)
+            object.__setattr__(self, name, value)  # NumPy's integers too
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
             most = MOST_LAYERS if name == "n_layers" else 2**31 - 1
@@ -191,3 +194,10 @@ class GPTConfig:
                     " it; take the 'gptlib' part out or set both"
                 )
         return own
+
+
+def check_config(cfg: GPTConfig) -> GPTConfig:
+    """Return `cfg`, or raise TypeError where it is none."""
+    if not isinstance(cfg, GPTConfig):
+        raise TypeError(f"cfg must be a GPTConfig, got {type(cfg).__name__}")
+    return cfg

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gptlib import _data_packages, _shakespeare
+from gptlib._files import to_utf8
 from gptlib.shards import Shards
 from gptlib.tokenizers import Tokenizer
 
@@ -65,8 +66,8 @@ def load_text(path: str | Path) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; convert "
-            f"it, for example with: iconv -f WINDOWS-1252 -t UTF-8 {path} > new.txt"
+            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start};"
+            f" {to_utf8(path, error)}"
         ) from error
     if not text:
         raise ValueError(f"{path} is empty, expected a UTF-8 text file with at least one character")
@@ -88,6 +89,8 @@ def split(
     """
     if not 0 <= train_share <= 1:
         raise ValueError(f"train_share must be between 0 and 1, got {train_share}")
+    if context_length < 1:
+        raise ValueError(f"context_length must be at least 1, got {context_length}")
     n_train = int(len(tokens) * train_share)
     sizes = n_train, len(tokens) - n_train
     if min(sizes) < context_length + 1:
@@ -134,10 +137,21 @@ def windows(tokens: Tokens, starts: npt.NDArray[np.integer], context_length: int
 
 
 def check(what: str, tokens: Tokens, context_length: int, vocab_size: int) -> None:
-    """Raise ValueError where `what` text cannot train or validate a model of these sizes.
+    """Raise where `what` text cannot train or validate a model of these sizes.
 
     Ids of a memory-mapped text are not read for this; its vocabulary is known.
+
+    Raises:
+        TypeError: it is not a flat array of integers.
+        ValueError: it is too short, or holds an id outside the vocabulary.
     """
+    flat = isinstance(tokens, np.ndarray) and tokens.ndim == 1 and tokens.dtype.kind in "iu"
+    if not (flat or isinstance(tokens, Shards)):
+        got = getattr(tokens, "dtype", ""), getattr(tokens, "shape", "")
+        raise TypeError(
+            f"the {what} text must be a NumPy array (N,) of integers, as `corpus.encode_corpus`"
+            f" makes it, got {type(tokens).__name__} {got[0]} {got[1]}".rstrip()
+        )
     if len(tokens) < context_length + 1:
         raise ValueError(
             f"the {what} text has {len(tokens)} tokens, a context of {context_length}"

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gptlib.model import GPT
+from gptlib.model import GPT, plain
 from gptlib.numpy_gpt.model import NumpyGPT
 from gptlib.numpy_gpt.ops import Array, Saved
 
@@ -43,11 +43,13 @@ def for_decoding(model: GPT, precision: Precision = "float32") -> NumpyGPT:
         TypeError: not a `GPT`.
         ValueError: an unknown precision, or weights that are not finite.
     """
-    if not isinstance(model, GPT):
-        raise TypeError(f"model must be a GPT, got {type(model).__name__}")
+    model = plain(model)
     if precision not in get_args(Precision):
         raise ValueError(f"precision must be one of {get_args(Precision)}, got {precision!r}")
     net = NumpyGPT.from_torch(model)
+    for name, param in net.params.items():
+        if not np.isfinite(param).all():
+            raise ValueError(f"{name} is not finite")
     return net if precision == "float32" else _PackedGPT(net, *_PRODUCTS[precision])
 
 
@@ -65,8 +67,6 @@ class _PackedGPT(NumpyGPT):
         self.packed = {}
         self._n_params = net.num_params()
         for weight in {*net.params} - {*self.params} | {net.head_name()}:
-            if not np.isfinite(net.params[weight]).all():
-                raise ValueError(f"{weight} is not finite")
             name = "head" if weight == net.head_name() else weight.removesuffix(".weight")
             bias = net.params.get(f"{name}.bias")
             self.packed[name] = pack(

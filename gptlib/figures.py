@@ -19,6 +19,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from cycler import cycler
 from matplotlib.figure import Figure as MplFigure
+from matplotlib.text import Text
 
 from gptlib.config import GPTConfig
 
@@ -107,6 +108,9 @@ def show(drawn: Any, *, caption: str, alt: str) -> Picture:
     """
     if not isinstance(drawn, MplFigure):
         drawn = next(iter(getattr(drawn, "flat", [drawn]))).figure
+    for text in drawn.findobj(Text):
+        if "$" in text.get_text() and r"\mathdefault" not in text.get_text():
+            text.set_parse_math(False)  # a token, no formula like the powers on a log axis
     buffer = io.StringIO()
     with plt.rc_context(_STYLE):  # also after the `with axes()` block, where a cell ends
         drawn.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight")
@@ -213,6 +217,8 @@ def source(thing: Any) -> Source:
 
 def smooth(values: Sequence[float], weight: float = 0.95) -> list[float]:
     """Return the exponential moving average of `values`, corrected for its start."""
+    if not 0 <= weight < 1:
+        raise ValueError(f"weight must be in [0, 1), got {weight}")
     mean, smoothed = 0.0, []
     for i, value in enumerate(values, start=1):
         mean = weight * mean + (1 - weight) * value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from gptlib.config import GPTConfig
+from gptlib.config import GPTConfig, check_config
 
 
 class KVCache:
@@ -22,6 +23,7 @@ class KVCache:
         dtype, device: of the stored tensors; those of the model that will use the cache.
 
     Raises:
+        TypeError: `cfg` is no GPTConfig, or a size is not an integer.
         ValueError: a size is out of range; later, when the batch or the length does not fit.
     """
 
@@ -33,7 +35,10 @@ class KVCache:
         dtype: Any = None,
         device: Any = None,
     ) -> None:
-        max_len = cfg.context_length if max_len is None else max_len
+        max_len = check_config(cfg).context_length if max_len is None else max_len
+        for name, value in (("batch_size", batch_size), ("max_len", max_len)):
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise TypeError(f"{name} must be an integer, got {value!r}")
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if not 1 <= max_len <= cfg.context_length:

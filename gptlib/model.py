@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gptlib.config import GPTConfig
+from gptlib.config import GPTConfig, check_config
 from gptlib.kv_cache import KVCache
 
 IGNORE = -100  # a target that is not counted
@@ -102,6 +102,18 @@ class CausalSelfAttention(nn.Module):
         return y
 
 
+def plain(model: nn.Module) -> GPT:
+    """Return the GPT itself, also from inside what `torch.compile` returns.
+
+    Raises:
+        TypeError: it is none.
+    """
+    inner = getattr(model, "_orig_mod", model)
+    if not isinstance(inner, GPT):
+        raise TypeError(f"model must be a GPT, got {type(model).__name__}")
+    return inner
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Switch dropout off inside the block; every module then gets its own mode back."""
@@ -173,7 +185,7 @@ class GPT(nn.Module):
 
     def __init__(self, cfg: GPTConfig) -> None:
         super().__init__()
-        self.cfg = cfg
+        self.cfg = check_config(cfg)
         self.tok_emb = nn.Embedding(cfg.vocab_size, cfg.emb_dim)
         self.pos_emb = nn.Embedding(cfg.context_length, cfg.emb_dim)
         self.drop = nn.Dropout(cfg.drop_rate)
@@ -225,7 +237,7 @@ class GPT(nn.Module):
 
         Args:
             idx: (B, T) token ids; with a cache, the T ids that follow those already in it.
-            cache: filled by this call and advanced by T positions.
+            cache: filled by this call and advanced by T positions; no gradients are kept then.
             trace: a dictionary that receives each stage's tensor by name; switches attention to
                 the step-by-step path.
 
@@ -235,6 +247,9 @@ class GPT(nn.Module):
         Raises:
             ValueError: wrong shape or dtype, an id outside the vocabulary, too many positions.
         """
+        if cache is not None and torch.is_grad_enabled():
+            with torch.no_grad():  # a cache outlives the pass, its history must not
+                return self.forward(idx, cache=cache, trace=trace)
         start = 0 if cache is None else cache.length
         self._check_ids(idx, start)
         if cache is not None:
@@ -265,7 +280,7 @@ class GPT(nn.Module):
         self._check_targets(targets, idx)
         logits, flat = self(idx).flatten(0, 1), targets.flatten().long()  # (B*T, V), (B*T,)
         if (flat == IGNORE).all():
-            return logits.sum() * 0.0  # no mean of nothing, and a gradient of 0
+            return logits.sum() * 0.0 + 0.0  # no mean of nothing, and a gradient of 0
         return F.cross_entropy(logits, flat, ignore_index=IGNORE)
 
     def new_cache(self, max_len: int | None = None) -> KVCache:

@@ -143,7 +143,8 @@ def _as_array(logits: Any) -> Floats:
     if not isinstance(logits, np.ndarray):
         if not hasattr(logits, "detach"):
             raise TypeError(f"logits must be an array or a tensor, got {type(logits).__name__}")
-        logits = logits.detach().cpu().double().numpy()
+        logits = logits.detach().cpu()
+        logits = (logits.double() if logits.is_floating_point() else logits).numpy()
     if logits.dtype.kind not in "fiu":
         raise TypeError(f"logits must be real numbers, got dtype {logits.dtype}")
     return np.asarray(logits, dtype=np.float64)
@@ -351,7 +352,8 @@ def _prompt_ids(prompt: Sequence[int], vocab_size: int) -> list[int]:
         ids = np.empty((0, 0))
     if ids.ndim == 1 and ids.size == 0:
         raise ValueError("prompt is empty; give at least one token id")
-    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+    huge = ids.dtype == object and all(type(i) is int for i in ids.flat)  # beyond 64 bits
+    if ids.ndim != 1 or not (ids.dtype.kind in "iu" or huge):
         got = " ".join(repr(prompt).split())
         raise TypeError(f"prompt must be a flat sequence of token ids, got {got:.80}")
     outside = np.flatnonzero((ids < 0) | (ids >= vocab_size))

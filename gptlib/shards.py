@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gptlib import tokenizers
-from gptlib._files import ASIDE, read_object, shown, writable_folder
+from gptlib._files import ASIDE, read_object, shown, to_utf8, writable_folder
 from gptlib.tokenizers import Tokenizer
 
 INDEX = "tokens.json"
@@ -118,8 +118,13 @@ def prepare(
 
     Raises:
         OSError: a file cannot be read or the folder not written.
-        ValueError: a file is not UTF-8, or none holds any text.
+        TypeError: `shard_tokens` is not an integer.
+        ValueError: `shard_tokens` is below 1, a file is not UTF-8, or none holds any text.
     """
+    if isinstance(shard_tokens, bool) or not isinstance(shard_tokens, int):
+        raise TypeError(f"shard_tokens must be an integer, got {shard_tokens!r}")
+    if shard_tokens < 1:
+        raise ValueError(f"shard_tokens must be at least 1, got {shard_tokens}")
     folder = writable_folder(out)
     dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
     with tempfile.TemporaryDirectory(prefix=ASIDE, dir=folder) as fresh:
@@ -217,8 +222,8 @@ def _chunks(path: str | Path) -> Iterator[str]:
                 yield held
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{shown(path)} is not UTF-8: byte 0x{error.object[error.start]:02x}; convert it, for"
-            f" example with: iconv -f WINDOWS-1252 -t UTF-8 {shown(path)} > new.txt"
+            f"{shown(path)} is not UTF-8: byte 0x{error.object[error.start]:02x};"
+            f" {to_utf8(path, error)}"
         ) from error
     except OSError as error:
         raise type(error)(f"text file {shown(path)} cannot be read: {error.strerror}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 Optimizer = Literal["muon", "adamw"]
@@ -20,6 +21,18 @@ _COUNTS = (
     "keep_checkpoints",
 )
 
+_RATES = (
+    "learning_rate",
+    "muon_learning_rate",
+    "min_learning_rate",
+    "decay_share",
+    "momentum",
+    "beta1",
+    "beta2",
+    "weight_decay",
+    "grad_clip",
+)
+
 MOST_EVERY = 8  # steps between two updates of a matrix; each goes as many times as far
 
 
@@ -28,7 +41,7 @@ class TrainConfig:
     """Describe one training run; `TrainConfig.plain()` is the recipe without Muon.
 
     Raises:
-        TypeError: a count is not an integer.
+        TypeError: a count is not an integer, a number no number, a switch not True or False.
         ValueError: a number is outside its range.
     """
 
@@ -40,7 +53,7 @@ class TrainConfig:
     muon_learning_rate: float = 2e-2  # Muon's, after the warm-up
     muon_every: int = 2  # steps between two updates of a matrix, each so many times as far
     min_learning_rate: float = 0.0  # AdamW's at the last step and after; Muon's in proportion
-    warmup_steps: int = 20  # linear rise to the peak
+    warmup_steps: int = 20  # linear rise to the peak; a shorter run is all rise
     decay: Decay = "linear"  # the way down from the peak
     decay_share: float = 0.6  # of the steps after the warm-up, in (0, 1]; before it the peak holds
     momentum: float = 0.9  # Muon's memory of the gradient, in [0, 1)
@@ -82,8 +95,16 @@ class TrainConfig:
         ignored = [] if self.ignore_token is None else ["ignore_token"]
         for name in (*_COUNTS, *optional, *ignored, "warmup_steps", "seed"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
+            if isinstance(value, bool) or not isinstance(value, Integral):
                 raise TypeError(f"{name} must be an integer, got {value!r}")
+            object.__setattr__(self, name, int(value))  # NumPy's integers too
+        for name in (*_RATES, *(["max_seconds"] if self.max_seconds is not None else [])):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise TypeError(f"{name} must be a number, got {value!r}")
+        for name in ("compile", "recompute", "fsdp"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
         for name in (*_COUNTS, *optional):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -91,10 +112,8 @@ class TrainConfig:
             raise ValueError(f"muon_every must be in 1..{MOST_EVERY}, got {self.muon_every}")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed must be in 0..2**63 - 1, got {self.seed}")
-        if not 0 <= self.warmup_steps <= self.steps:
-            raise ValueError(
-                f"warmup_steps must be in 0..steps={self.steps}, got {self.warmup_steps}"
-            )
+        if self.warmup_steps < 0:
+            raise ValueError(f"warmup_steps must be at least 0, got {self.warmup_steps}")
         for name in ("learning_rate", "muon_learning_rate", "grad_clip", "max_seconds"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
@@ -122,7 +141,7 @@ class TrainConfig:
             step,
             peak=self.learning_rate,
             floor=self.min_learning_rate,
-            warmup=self.warmup_steps,
+            warmup=min(self.warmup_steps, self.steps),
             end=self.steps,
             decay=self.decay,
             decay_share=self.decay_share,
@@ -144,7 +163,14 @@ def learning_rate(
     The warm-up's first rate is peak / (warmup + 1), never 0, and the peak is reached at step
     `warmup`. The last `decay_share` of the steps after it lead down, on half a cosine (Loshchilov &
     Hutter, 2017) or a straight line; from step `end` on the rate is the floor (chapter 10).
+
+    Raises:
+        ValueError: the warm-up is longer than the run, or a decay of an unknown shape.
     """
+    if not 0 <= warmup <= end:
+        raise ValueError(f"warmup must be in 0..end={end}, got {warmup}")
+    if decay not in get_args(Decay):
+        raise ValueError(f"decay must be one of {', '.join(get_args(Decay))}; got {decay!r}")
     if step < warmup:
         return peak * (step + 1) / (warmup + 1)
     start = end - (end - warmup) * decay_share  # the last step at the peak

@@ -21,7 +21,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from tqdm import tqdm
 
 from gptlib import checkpoint, corpus, parallel, run_state
-from gptlib.model import GPT, IGNORE, evaluating
+from gptlib.model import GPT, IGNORE, evaluating, plain
 from gptlib.muon import Muon
 from gptlib.tokenizers import Tokenizer
 from gptlib.train_config import TrainConfig
@@ -95,7 +95,7 @@ class Trainer:
     all processes build the same trainer; each takes its share of every batch.
 
     Args:
-        model: the GPT to train.
+        model: the GPT to train, also as `torch.compile` returns it.
         train_tokens, val_tokens: (N,) integer arrays or `shards`, each longer than the context.
         config: the run's numbers.
         tokenizer: saved with the model; needed only by `save` and `run(out=...)`.
@@ -113,6 +113,7 @@ class Trainer:
         config: TrainConfig,
         tokenizer: Tokenizer | None = None,
     ) -> None:
+        given, model = model, plain(model)
         for what, tokens in (("training", train_tokens), ("validation", val_tokens)):
             corpus.check(what, tokens, model.cfg.context_length, model.cfg.vocab_size)
         if config.batch_size % parallel.world_size():
@@ -128,7 +129,10 @@ class Trainer:
         if (self.val_windows[1] == IGNORE).all():
             raise ValueError(f"the validation text holds only ignored tokens {config.ignore_token}")
         self._loss = parallel.loss_module(
-            model, recompute=config.recompute, compile=config.compile, fsdp=config.fsdp
+            model,
+            recompute=config.recompute,
+            compile=config.compile or given is not model,  # it came from torch.compile
+            fsdp=config.fsdp,
         )
         self.optimizers = make_optimizers(model, config)
         self.rng = np.random.default_rng(config.seed)
@@ -367,6 +371,7 @@ class Trainer:
     def _check_savable(self) -> None:
         if self.tokenizer is None:
             raise ValueError("a checkpoint holds the tokenizer too: Trainer(..., tokenizer=...)")
+        checkpoint.check_fits(self.model)
 
     def _without_ignored(self, targets: NDArray[np.int64]) -> NDArray[np.int64]:
         if self.config.ignore_token is None:

@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import subprocess
 import sys
@@ -602,6 +603,22 @@ def test_training_flops_stand_beside_six_n_d():
     acc = account(MODELS["meta-llama/Meta-Llama-3-8B"]["config"])
     exact, rule = accounting.training_flops(acc, 1e12), 6 * acc.total * 1e12
     assert 1 < exact / rule < 1.15
+    for n_tokens in (-1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="n_tokens must be finite and at least 0"):
+            accounting.training_flops(acc, n_tokens)
+    for T, batch_size in ((-5, 1), (8, 0)):
+        with pytest.raises(ValueError, match="must be at least 1"):
+            accounting.activation_bytes(acc, T, batch_size)
+
+
+def test_a_run_is_counted_by_the_checkpoints_in_its_folder(tmp_path):
+    cfg = GPTConfig.preset("mini")
+    for step in (2, 10):
+        folder = tmp_path / f"step-{step:08d}"
+        folder.mkdir()
+        about = {"model": cfg.to_dict(), "tokenizer": {"type": "bytes"}}
+        (folder / "config.json").write_text(json.dumps(about), encoding="utf-8")
+    assert account(tmp_path).total == account(cfg).total
 
 
 # Machines -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from gptlib import GPT, ByteTokenizer, CharTokenizer, GPTConfig, checkpoint, corpus
+from gptlib import GPT, ByteTokenizer, CharTokenizer, GPTConfig, checkpoint, corpus, gpt2
 
 TOKENIZER = CharTokenizer.from_text("abcdefgh")
 
@@ -199,3 +199,38 @@ def test_the_packaged_model_was_trained_until_its_validation_loss_came_to_rest()
 
 def test_files_are_readable_by_others(folder):
     assert (folder / "model.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_compiled_model_is_saved_under_its_own_names(tmp_path, model):
+    checkpoint.save(tmp_path, torch.compile(model), TOKENIZER)
+    loaded, _ = checkpoint.load(tmp_path)
+    assert all(
+        torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_head_that_is_not_what_the_configuration_says_is_refused(tmp_path, tiny, tied):
+    model = GPT(replace(tiny, tie_weights=tied))
+    model.head.weight = torch.nn.Parameter(torch.ones(50, 16)) if tied else model.tok_emb.weight
+    for write in (
+        lambda: checkpoint.save(tmp_path / "new", model, TOKENIZER),
+        lambda: gpt2.export(model, tmp_path / "new"),
+    ):
+        with pytest.raises(
+            ValueError, match=r"not as its configuration says: 1 tensors, head\.weight"
+        ):
+            write()
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [("model", {"vocab_size": "50"}), ("model", {"unknown": 1}), ("tokenizer", {"type": "words"})],
+)
+def test_a_field_that_cannot_be_is_named_with_its_file(folder, part, changes):
+    about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    about[part].update(changes)
+    (folder / "config.json").write_text(json.dumps(about), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"run.config\.json: "):
+        checkpoint.load(folder)

@@ -1,9 +1,10 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
-from gptlib import GPTConfig
+from gptlib import GPT, GPTConfig, KVCache, NumpyGPT
 from gptlib.config import PRESETS
 
 GPT2_HF = {
@@ -105,3 +106,15 @@ def test_unknown_fields_are_named():
 def test_a_config_cannot_be_changed_in_place():
     with pytest.raises(dataclasses.FrozenInstanceError):
         GPTConfig().n_layers = 3
+
+
+def test_numpys_integers_are_integers():
+    cfg = GPTConfig(vocab_size=np.arange(50).max() + 1, emb_dim=np.int32(16), n_heads=4)
+    assert (cfg.vocab_size, cfg.emb_dim) == (50, 16)
+    assert json.loads(json.dumps(cfg.to_dict()))["vocab_size"] == 50
+
+
+def test_a_dictionary_is_no_config():
+    for make in (GPT, NumpyGPT, KVCache):
+        with pytest.raises(TypeError, match="cfg must be a GPTConfig, got dict"):
+            make({"vocab_size": 50})

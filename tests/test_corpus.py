@@ -111,6 +111,13 @@ def test_file_that_is_not_utf8_is_named_with_the_place(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_in_utf16_gets_the_command_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "windows.txt"
+    path.write_text("café", encoding="utf-16")
+    with pytest.raises(ValueError, match="iconv -f UTF-16 -t UTF-8"):
+        corpus.load_text(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"], ids=["nothing", "only a BOM"])
 def test_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "empty.txt"
@@ -172,6 +179,11 @@ def test_split_too_small_for_a_window_is_refused(share: float, sizes: tuple[int,
     )
     with pytest.raises(ValueError, match=message):
         corpus.split(np.arange(100), share, context_length=8)
+
+
+def test_split_for_no_context_is_refused() -> None:
+    with pytest.raises(ValueError, match="context_length must be at least 1, got -5"):
+        corpus.split(np.arange(100), context_length=-5)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])

@@ -133,8 +133,13 @@ def test_what_cannot_be_packed_is_named(tiny):
         for_decoding(for_decoding(GPT(tiny), "int8"))
     with pytest.raises(TypeError, match="lost digits"):
         for_decoding(GPT(tiny), "int8").to_torch()
+
+
+@pytest.mark.parametrize("name", ["blocks.0.ff.up.weight", "blocks.1.norm2.scale", "head.weight"])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_weights_that_are_not_finite_are_named(tiny, name, precision):
     model = GPT(tiny)
     with torch.no_grad():
-        model.blocks[0].ff.up.weight[0, 0] = float("nan")
-    with pytest.raises(ValueError, match=r"blocks\.0\.ff\.up\.weight is not finite"):
-        for_decoding(model, "int8")
+        model.get_parameter(name).view(-1)[0] = float("nan")
+    with pytest.raises(ValueError, match=f"{name} is not finite"):
+        for_decoding(model, precision)

@@ -15,3 +15,13 @@ def test_a_wrong_answer_gets_the_hint_and_not_the_answer():
     assert reply == "Not yet: 40 is below the answer. Count the biases."
     assert "42" not in reply
     assert "above" in check(50, 42, "")
+
+
+def test_a_count_is_right_or_wrong():
+    assert check(124_439_808, 124_439_808, "hint") == "Right."
+    assert check(124_438_272, 124_439_808, "hint").startswith("Not yet: 124,438,272 is below")
+    assert check(99, 100, "hint", rel_tol=0.1) == "Right."
+
+
+def test_not_a_number_is_neither_above_nor_below():
+    assert check(float("nan"), 1.0, "Divide.") == "Not yet: nan is not the answer. Divide."

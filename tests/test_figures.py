@@ -263,3 +263,15 @@ def test_the_machine_is_drawn_twice_alike_and_fits_its_width() -> None:
 def test_the_machine_refuses_what_it_would_draw_wrongly() -> None:
     with pytest.raises(ValueError, match="norm_first=True only, got norm_first=False"):
         machine(GPTConfig(norm_first=False), 2, 4)
+
+
+def test_dollars_in_labels_are_dollars_and_the_powers_of_a_log_axis_stay_powers() -> None:
+    labels = ["$$", "$x_$", "_$^$", "costs $1 or $2"]
+    with axes() as ax:
+        ax.semilogy([1, 10, 100, 1000], label="$a$")
+        ax.set_xticks(range(4), labels)
+        ax.annotate("$^$", (1, 10))
+        ax.legend()
+        svg = show(ax, caption="A caption.", alt="A line.").svg
+    assert {*labels, "$a$", "$^$"} <= set(re.findall(r">([^<>\n]+)</text>", svg))
+    assert "mathdefault" not in re.sub(r"<!--.*?-->", "", svg)

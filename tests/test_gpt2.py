@@ -620,3 +620,11 @@ def test_the_released_numbers_are_accepted(monkeypatch):
     assert "the loss is 3.4800" in gpt2.verify(model).reason
     logits[0, 0, 100] += 0.1
     assert "logit 100 is -43.2126" in gpt2.verify(model).reason
+
+
+def test_a_model_is_not_exported_over_a_training_run(cfg, tmp_path):
+    (tmp_path / "step-00000010").mkdir()
+    (tmp_path / "step-00000010" / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match="holds a training run; choose another folder"):
+        gpt2.export(GPT(cfg), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000010"]

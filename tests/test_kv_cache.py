@@ -101,6 +101,12 @@ def test_impossible_sizes_are_refused(tiny, sizes):
         KVCache(tiny, **sizes)
 
 
+@pytest.mark.parametrize("sizes", [{"batch_size": 2.5}, {"batch_size": True}, {"max_len": "4"}])
+def test_sizes_are_integers(tiny, sizes):
+    with pytest.raises(TypeError, match=f"{next(iter(sizes))} must be an integer"):
+        KVCache(tiny, **sizes)
+
+
 @pytest.mark.parametrize("change", [{"n_layers": 3}, {"n_heads": 2}, {"emb_dim": 32}])
 def test_a_cache_of_another_model_is_refused(tiny, change):
     cache = KVCache(replace(tiny, **change))
@@ -121,3 +127,13 @@ def test_a_cache_of_another_precision_is_refused(tiny):
 def test_a_new_cache_has_the_length_asked_for(tiny):
     assert GPT(tiny).new_cache(5).max_len == 5
     assert GPT(tiny).new_cache().max_len == 8
+
+
+def test_a_cache_keeps_no_history_where_gradients_are_on(tiny):
+    model, cache = GPT(tiny), KVCache(tiny)
+    idx = torch.zeros(1, 4, dtype=torch.long)
+    logits = model(idx, cache=cache)
+    assert not cache.keys.requires_grad
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        logits.sum().backward()
+    assert torch.is_grad_enabled()

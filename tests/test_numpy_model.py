@@ -194,6 +194,19 @@ def test_the_checker_catches_a_broken_backward(tiny, mutant, monkeypatch):
 def test_whole_numbers_are_no_weights(tiny):
     with pytest.raises(ValueError, match=r"np\.float32 or np\.float64, got int32"):
         NumpyGPT(tiny, dtype=np.int32)
+    with pytest.raises(ValueError, match=r"np\.float32 or np\.float64, got int32"):
+        NumpyGPT.from_torch(GPT(tiny), dtype=np.int32)
+    for dtype in (None, np.float16, np.longdouble):
+        with pytest.raises(ValueError, match=r"dtype must be np\.float32 or np\.float64"):
+            NumpyGPT(tiny, dtype=dtype)
+
+
+def test_a_batch_of_nothing_costs_nothing(tiny):
+    net, nothing = NumpyGPT(tiny), np.zeros((0, 4), int)
+    loss, grads = net.loss_and_grads(nothing, nothing)
+    assert loss == 0
+    assert grads.keys() == net.params.keys()
+    assert not any(grad.any() for grad in grads.values())
 
 
 def test_the_checker_wants_float64(tiny):

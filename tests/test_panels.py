@@ -14,7 +14,7 @@ import traitlets
 from playwright.sync_api import Browser, Page
 
 from gptlib import panels
-from gptlib.panels import base
+from gptlib.panels import AttentionPanel, base
 from gptlib.panels.base import Number, Numbers, Panel, Text, Whole
 
 PANELS = [getattr(panels, name) for name in panels.__all__ if name != "Panel"]
@@ -107,6 +107,13 @@ def test_the_twin_holds_the_state_and_a_fallback(kind: type[Panel]) -> None:
     assert re.sub(r"<[^>]+>", " ", panel.fallback()).split()
     assert "0x" not in bundle["text/plain"]
     assert len(twin) < 40_000
+
+
+def test_half_a_character_is_replaced() -> None:
+    panel = AttentionPanel(text="a\ud83d b")
+    assert panel.text == "a\ufffd b"
+    assert panel.numbers()
+    assert panel.twin().encode()
 
 
 def test_wild_text_cannot_leave_the_twin(kind: type[Panel]) -> None:

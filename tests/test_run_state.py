@@ -350,3 +350,24 @@ def test_a_run_that_breaks_keeps_its_last_checkpoint(tmp_path, tiny):
     assert [folder.name for folder in checkpoint.steps(tmp_path)] == ["step-00000002"]
     model, _ = checkpoint.load(tmp_path)
     assert all(p.isfinite().all() for p in model.parameters())
+
+
+def test_a_compiled_model_is_trained_and_saved_as_the_model_inside(tmp_path, tiny):
+    model = GPT(tiny)
+    trainer = Trainer(torch.compile(model), *TEXTS, CONFIG, TOKENIZER)
+    assert trainer.model is model
+    groups = [[len(group["params"]) for group in o.param_groups] for o in trainer.optimizers]
+    assert groups == [[len(g["params"]) for g in o.param_groups] for o in new(tiny).optimizers]
+    trainer.save(tmp_path)
+    resumed, _ = Trainer.resume(tmp_path, *TEXTS)
+    assert all(map(torch.equal, resumed.model.parameters(), model.parameters()))
+
+
+def test_a_model_that_could_not_be_read_back_is_refused_before_the_first_step(tmp_path, tiny):
+    model = GPT(tiny)
+    model.head.weight = model.tok_emb.weight
+    trainer = Trainer(model, *TEXTS, CONFIG, TOKENIZER)
+    with pytest.raises(ValueError, match="not as its configuration says"):
+        trainer.run(out=tmp_path / "run")
+    assert trainer.history == []
+    assert not (tmp_path / "run").exists()

@@ -151,3 +151,12 @@ def test_memory_stays_bounded_while_preparing(tmp_path):
         used.append(int(out) / 1000)
     assert used[1] < used[0] + 15  # MB
     assert used[1] < 500
+
+
+@pytest.mark.parametrize(
+    ("size", "error"), [(0, ValueError), (-1, ValueError), (2.5, TypeError), (True, TypeError)]
+)
+def test_a_shard_has_at_least_one_token(tmp_path, size, error):
+    with pytest.raises(error, match="shard_tokens must be"):
+        shards.prepare([__file__], ByteTokenizer(), tmp_path / "out", shard_tokens=size)
+    assert not (tmp_path / "out").exists()

@@ -1,9 +1,15 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 
 from gptlib import TrainConfig, learning_rate
+
+RATES = [
+    *("learning_rate", "muon_learning_rate", "min_learning_rate", "decay_share"),
+    *("momentum", "beta1", "beta2", "weight_decay", "grad_clip"),
+]
 
 
 def rates(warmup, end, steps, **how):
@@ -62,7 +68,6 @@ def test_properties_of_every_schedule(warmup, end, decay, decay_share):
         ("eval_every", 0),
         ("eval_windows", 0),
         ("warmup_steps", -1),
-        ("warmup_steps", 10**6),
         ("min_learning_rate", 1.0),
         ("learning_rate", 0.0),
         ("learning_rate", math.nan),
@@ -100,3 +105,35 @@ def test_numbers_out_of_range_are_named(field, value):
 def test_counts_are_integers(field):
     with pytest.raises(TypeError, match=f"{field} must be an integer, got 1.5"):
         TrainConfig(**{field: 1.5})
+
+
+def test_numpys_integers_are_integers():
+    config = TrainConfig(steps=np.int64(300), seed=np.uint8(7))
+    assert (config.steps, config.seed) == (300, 7)
+    assert type(config.steps) is type(config.seed) is int
+
+
+def test_a_run_shorter_than_its_warm_up_is_all_rise():
+    for config in (TrainConfig(steps=10), TrainConfig.plain(steps=10)):
+        values = [config.rate(step) / config.learning_rate for step in range(10)]
+        assert values == pytest.approx([(step + 1) / 11 for step in range(10)])
+
+
+@pytest.mark.parametrize("value", [None, "0.1", True])
+@pytest.mark.parametrize("field", RATES)
+def test_rates_are_numbers(field, value):
+    with pytest.raises(TypeError, match=f"{field} must be a number, got {value!r}"):
+        TrainConfig(**{field: value})
+
+
+@pytest.mark.parametrize("field", ["compile", "recompute", "fsdp"])
+def test_switches_are_true_or_false(field):
+    with pytest.raises(TypeError, match=f"{field} must be True or False, got 'no'"):
+        TrainConfig(**{field: "no"})
+
+
+def test_a_schedule_of_another_shape_or_length_is_refused():
+    with pytest.raises(ValueError, match=r"warmup must be in 0\.\.end=5, got 10"):
+        rates(10, 5, 1)
+    with pytest.raises(ValueError, match="decay must be one of linear, cosine; got 'cosin'"):
+        rates(1, 5, 1, decay="cosin")

@@ -265,3 +265,14 @@ def test_the_default_recipe_beats_the_plain_one_on_the_same_windows(tiny):
         trainer.run(progress=False)
         last[config.optimizer] = trainer.evaluations[-1].loss
     assert last["muon"] < last["adamw"] - 0.2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [[1, 2] * 50, torch.ones(100, dtype=torch.long), np.full(100, 3.7), np.ones((20, 8), int)],
+    ids=["list", "tensor", "floats", "rows"],
+)
+def test_a_text_is_a_flat_array_of_integers(tiny, tokens, text):
+    for texts in ((text, tokens), (tokens, text)):
+        with pytest.raises(TypeError, match=r"text must be a NumPy array \(N,\) of integers"):
+            Trainer(GPT(tiny), *texts, CONFIG)

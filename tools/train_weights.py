@@ -52,7 +52,6 @@ def train(run: Path, steps: int) -> tuple[Trainer, float]:
     every = max(steps // 40, 1)
     config = TrainConfig(
         steps=steps,
-        warmup_steps=min(20, steps),
         batch_size=8,
         learning_rate=4e-3,  # lower rates than the default's suit the longer run
         muon_learning_rate=1e-2,

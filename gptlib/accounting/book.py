@@ -96,8 +96,8 @@ class Account:
         """
         if kind not in get_args(CacheKind):
             raise ValueError(f"kind must be one of {', '.join(get_args(CacheKind))}; got {kind!r}")
-        _at_least("n_tokens", n_tokens, 0)
-        _at_least("batch_size", batch_size, 1)
+        at_least("n_tokens", n_tokens, 0)
+        at_least("batch_size", batch_size, 1)
         bits = BITS[_dtype(dtype, cache=True)]
         values = sum(self._kept(n_tokens, window, kind) for window in self.shape.windows)
         return batch_size * values * self.cache_width(expanded=kind == "expanded") * bits // 8
@@ -144,7 +144,7 @@ class Account:
             training: three times the forward pass: the backward pass has two products for each one
                 of the forward (Kaplan et al., 2020, section 2.1).
         """
-        _at_least("T", T, 1)
+        at_least("T", T, 1)
         pairs = sum(_mean_pairs(T, w) if causal else T for w in self.shape.windows)
         a = self.shape.attention
         flops = self.matrix_flops + pairs * 2 * a.n_heads * (a.head_dim + a.value_dim)
@@ -156,7 +156,7 @@ class Account:
         Latent attention is counted as the paper runs it, with the expanding matrices absorbed into
         query and output (Liu et al., 2024, section 2.1.2), so that it works on the latent vectors.
         """
-        _at_least("S", S, 1)
+        at_least("S", S, 1)
         a = self.shape.attention
         wide = a.head_dim + a.value_dim
         if a.latent is not None:
@@ -192,7 +192,8 @@ def _mean_pairs(T: int, window: int | None) -> float:
     return (w * (w + 1) / 2 + (T - w) * w) / T
 
 
-def _at_least(name: str, value: int, least: int) -> None:
+def at_least(name: str, value: int, least: int) -> None:
+    """Raise TypeError or ValueError unless `value` is an integer and at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < least:

@@ -48,6 +48,9 @@ def _find(path: Path) -> Path:
     if file.is_file():
         return file
     if path.is_dir():
+        checkpoints = sorted(path.glob("step-*/config.json"))  # of a run; all of one architecture
+        if checkpoints:
+            return checkpoints[-1]
         raise FileNotFoundError(f"the folder {shown(path)} holds no config.json")
     raise FileNotFoundError(
         f"{shown(path)} is neither a file nor a folder here, nor a preset ({', '.join(PRESETS)})"

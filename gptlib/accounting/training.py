@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gptlib.accounting.book import Account
+from gptlib.accounting.book import Account, at_least
 
 Optimizer = Literal["adamw", "muon"]
 Precision = Literal["fp32", "mixed"]
@@ -76,7 +76,12 @@ def activation_bytes(
     pair of positions; a fused kernel recomputes them (Dao et al., 2022). For GPT-2's block with
     dropout this is T B C (34 + 5 H T / C) bytes, as in Korthikanti et al., 2022. The logits
     take 4 bytes each, as there. Allocators and copies come on top.
+
+    Raises:
+        TypeError, ValueError: a length or a batch that is no integer of at least 1.
     """
+    at_least("T", T, 1)
+    at_least("batch_size", batch_size, 1)
     a, C = acc.shape.attention, acc.shape.emb_dim
     heads = a.n_heads * a.head_dim + a.n_kv_heads * (a.head_dim + a.value_dim)
     heads += a.n_heads * a.value_dim  # attention's output, the input of the last matrix
@@ -106,6 +111,11 @@ def training_flops(acc: Account, n_tokens: float, T: int | None = None) -> float
     """Return the FLOPs of training on `n_tokens`, by the exact count with causal attention.
 
     The rule beside it is 6 N D (Kaplan et al., 2020, section 2.1).
+
+    Raises:
+        ValueError: `n_tokens` is negative or not finite.
     """
+    if not 0 <= n_tokens < math.inf:
+        raise ValueError(f"n_tokens must be finite and at least 0, got {n_tokens}")
     window = acc.shape.context_length if T is None else T
     return n_tokens * acc.flops_per_token(window, causal=True, training=True)

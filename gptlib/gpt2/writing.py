@@ -7,10 +7,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from gptlib.checkpoint import prepare_folder, write_pair
+from gptlib.checkpoint import prepare_folder, steps, weights_of, write_pair
 from gptlib.gpt2.names import is_transposed, their_name
 from gptlib.model import GPT
-from gptlib.numpy_gpt.model import parameter_shapes
 from gptlib.tokenizers import GPT2Tokenizer, Tokenizer
 
 END_OF_TEXT_ID = GPT2Tokenizer.eot_id
@@ -22,7 +21,8 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
     `config.json` also keeps our own configuration and tokenizer, so that they come back too.
 
     Raises:
-        ValueError: GPT-2 has no Post-LayerNorm; the tokenizer has more tokens than the model.
+        ValueError: GPT-2 has no Post-LayerNorm; the tokenizer has more tokens than the model; the
+            folder holds a training run.
         OSError: the folder cannot be written.
     """
     cfg = model.cfg
@@ -32,6 +32,8 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
         raise ValueError(
             f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {cfg.vocab_size}"
         )
+    if steps(folder):  # whose checkpoints would be hidden by the new model
+        raise ValueError(f"{folder} holds a training run; choose another folder")
     eot_id = END_OF_TEXT_ID if cfg.vocab_size == END_OF_TEXT_ID + 1 else None
     if tokenizer is not None:
         eot_id = tokenizer.eot_id
@@ -55,16 +57,16 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
             "tokenizer": None if tokenizer is None else tokenizer.to_dict(),
         },
     }
+    weights = dict(_exported(model))
     folder = prepare_folder(folder)
-    write_pair(folder, dict(_exported(model)), about)
+    write_pair(folder, weights, about)
     return folder
 
 
 def _exported(model: GPT) -> Iterator[tuple[str, Tensor]]:
-    state = model.state_dict()
-    for name in parameter_shapes(model.cfg):
+    for name, param in weights_of(model).items():
         their = their_name(name)
-        value = state[name].detach().cpu()
+        value = param.cpu()
         value = (value.T if is_transposed(name) else value).contiguous()
         yield (their if their.startswith("lm_head") else f"transformer.{their}"), value
         if name.endswith("attn.qkv.weight") and not model.cfg.qkv_bias:

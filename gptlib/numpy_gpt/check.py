@@ -28,8 +28,10 @@ def check_gradients(
         right. (The median, because a step may cross the corner of a ReLU.)
 
     Raises:
-        ValueError: the model is not in float64.
+        ValueError: the model is not in float64, or there is no direction.
     """
+    if directions < 1:
+        raise ValueError(f"directions must be at least 1, got {directions}")
     if model.dtype != np.float64:
         raise ValueError(f"gradients are checked in float64, the model is in {model.dtype}")
     rng = np.random.default_rng(seed)

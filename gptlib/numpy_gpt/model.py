@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gptlib.config import GPTConfig
+from gptlib.config import GPTConfig, check_config
 from gptlib.kv_cache import NumpyKVCache
 from gptlib.numpy_gpt import ops
 from gptlib.numpy_gpt.ops import Array, Ids, Saved
@@ -28,15 +28,16 @@ class NumpyGPT:
         cfg: the model's configuration, every switch of it.
         seed: of the initial weights, drawn from the distributions that `GPT` uses.
         dtype: np.float32 to train and to generate, np.float64 to check gradients.
+
+    Raises:
+        TypeError: `cfg` is no GPTConfig.
+        ValueError: another dtype.
     """
 
     def __init__(
         self, cfg: GPTConfig, seed: int = 0, dtype: type[np.floating[Any]] = np.float32
     ) -> None:
-        self.cfg = cfg
-        self.dtype = np.dtype(dtype)
-        if self.dtype.kind != "f":
-            raise ValueError(f"dtype must be np.float32 or np.float64, got {self.dtype}")
+        self.cfg, self.dtype = check_config(cfg), _float_type(dtype)
         rng = np.random.default_rng(seed)
         self.params: Params = {
             name: _laid_out(name, _draw(name, shape, cfg, rng).astype(self.dtype))
@@ -173,7 +174,9 @@ class NumpyGPT:
         """
         loss, (stream, head, loss_saved) = self._loss_forward(idx, targets, rng)
         grads: Params = {}  # filled from the loss back to the tables
-        dx = ops.cross_entropy_backward(loss_saved).reshape(*idx.shape, -1)  # (B*T, V) -> (B, T, V)
+        dx = ops.cross_entropy_backward(loss_saved).reshape(
+            *idx.shape, self.cfg.vocab_size
+        )  # (B*T, V) -> (B, T, V)
         dx = self._head_backward(dx, head, grads)
         for layer in reversed(range(self.cfg.n_layers)):
             dx = self._block_backward(dx, layer, stream[layer + 1], grads)
@@ -278,8 +281,11 @@ class NumpyGPT:
     @classmethod
     def from_torch(cls, model: GPT, dtype: type[np.floating[Any]] = np.float32) -> NumpyGPT:
         """Copy the weights of a torch model."""
+        from gptlib.model import plain
+
+        model = plain(model)
         net = cls.__new__(cls)
-        net.cfg, net.dtype = model.cfg, np.dtype(dtype)
+        net.cfg, net.dtype = model.cfg, _float_type(dtype)
         state = model.state_dict()
         net.params = {
             name: _laid_out(name, _to_numpy(state[name], net.dtype))
@@ -320,6 +326,13 @@ def parameter_shapes(cfg: GPTConfig) -> dict[str, tuple[int, ...]]:
     if not cfg.tie_weights:
         shapes["head.weight"] = (cfg.vocab_size, C)
     return shapes
+
+
+def _float_type(dtype: Any) -> np.dtype[Any]:
+    found = None if dtype is None else np.dtype(dtype)  # NumPy would take None for float64
+    if found is None or found not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be np.float32 or np.float64, got {found}")
+    return found
 
 
 def _to_numpy(tensor: Tensor, dtype: np.dtype[Any]) -> Array:

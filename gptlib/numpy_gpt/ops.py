@@ -67,7 +67,7 @@ def embedding_backward(dout: Array, saved: Saved) -> Array:
     dtable = np.zeros(shape, dout.dtype)
     order = np.argsort(ids, axis=None, kind="stable")
     ranked = ids.reshape(-1)[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]][: ranked.size])
     dtable[ranked[starts]] = np.add.reduceat(dout.reshape(-1, shape[1])[order], starts, axis=0)
     return dtable
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import traitlets
 
+from gptlib import tokenizers
 from gptlib.panels import engine, scripts
 
 try:
@@ -92,12 +93,12 @@ class Text(traitlets.Unicode[str, Any]):
         self.most = most
 
     def validate(self, obj: Any, value: Any) -> str:
-        """Return the text, or raise TraitError."""
+        """Return the text without halves of characters, or raise TraitError."""
         if not isinstance(value, str) or len(value) > self.most:
             raise traitlets.TraitError(
                 f"{self.name} must be a text of at most {self.most} characters, got {value!r:.60}"
             )
-        return value
+        return tokenizers.clean(value)
 
 
 class Panel(anywidget.AnyWidget):
