@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ def shown(text: object) -> str:
 
 
 def to_utf8(path: str | Path, error: UnicodeDecodeError) -> str:
-    """Return the command that mends a text file which is not UTF-8."""
-    utf16 = error.object[error.start :][:2] in (b"\xff\xfe", b"\xfe\xff")
-    name = shown(path)
+    """Return advice, with a command, for a text file that is not UTF-8."""
+    utf16 = error.start == 0 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
+    name = shown(shlex.quote(str(path)))
     encoding = "UTF-16" if utf16 else "WINDOWS-1252"
     return f"convert it, for example with: iconv -f {encoding} -t UTF-8 {name} > new.txt"
 

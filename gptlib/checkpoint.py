@@ -32,8 +32,9 @@ def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> Non
     A tied head is stored once.
 
     Raises:
-        ValueError: the tokenizer has more tokens than the model, or the model's parameters are not
-            those of its configuration.
+        TypeError: not a GPT.
+        ValueError: the tokenizer has more tokens than the model, the model's parameters are not
+            those of its configuration, or the folder holds a training run.
         OSError: the folder cannot be made or written, or the disk is full.
     """
     if tokenizer.n_vocab > model.cfg.vocab_size:
@@ -41,7 +42,7 @@ def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> Non
             f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {model.cfg.vocab_size}"
         )
     weights = weights_of(model)
-    write_pair(prepare_folder(folder), weights, describe(model.cfg, tokenizer))
+    write_pair(model_folder(folder), weights, describe(model.cfg, tokenizer))
 
 
 def weights_of(model: GPT) -> dict[str, torch.Tensor]:
@@ -63,8 +64,8 @@ def check_fits(model: GPT) -> None:
     misfit = _misfit(model.cfg, dict(model.named_parameters()))
     if misfit:
         raise ValueError(
-            f"the model is not as its configuration says: {misfit}; a head that is the token table"
-            " has tie_weights=True"
+            f"the model is not as its configuration says: {misfit}; tie_weights must be True where"
+            " the head is the token table, and only there"
         )
 
 
@@ -111,6 +112,18 @@ def prepare_folder(folder: str | Path) -> Path:
         if (folder / name).is_dir():
             raise IsADirectoryError(f"{folder / name} is a folder, a file is to be written there")
     return writable_folder(folder)
+
+
+def model_folder(folder: str | Path) -> Path:
+    """Prepare a folder for one model, but not a run's, whose checkpoints it would hide.
+
+    Raises:
+        ValueError: the folder holds a training run.
+        OSError: as for `prepare_folder`.
+    """
+    if steps(folder):
+        raise ValueError(f"{shown(folder)} holds a training run; choose another folder")
+    return prepare_folder(folder)
 
 
 def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:

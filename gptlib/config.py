@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, get_args
 
 from gptlib._files import shown
+from gptlib._numbers import integer, number
 
 MOST_LAYERS = 10_000  # each block is kept apart, so an absurd number would fill the memory
 
@@ -74,13 +74,8 @@ class GPTConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral):
-                raise TypeError(f"{name} must be an integer, got {value!r}")
-            value = int(value)
-            object.__setattr__(self, name, value)  # NumPy's integers too
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+            value = integer(name, getattr(self, name), 1)
+            object.__setattr__(self, name, value)
             most = MOST_LAYERS if name == "n_layers" else 2**31 - 1
             if value > most:
                 raise ValueError(f"{name} must be at most {most:,}, got {value}")
@@ -88,8 +83,7 @@ class GPTConfig:
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} must be True or False, got {value!r}")
-        if isinstance(self.drop_rate, bool) or not isinstance(self.drop_rate, int | float):
-            raise TypeError(f"drop_rate must be a number, got {self.drop_rate!r}")
+        object.__setattr__(self, "drop_rate", number("drop_rate", self.drop_rate))
         if not 0.0 <= self.drop_rate < 1.0:
             raise ValueError(f"drop_rate must be in [0, 1), got {self.drop_rate}")
         for name, allowed in (("activation", get_args(Activation)), ("init", get_args(Init))):

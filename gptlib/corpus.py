@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from gptlib import _data_packages, _shakespeare
 from gptlib._files import to_utf8
+from gptlib._numbers import integer
 from gptlib.shards import Shards
 from gptlib.tokenizers import Tokenizer
 
@@ -89,8 +90,7 @@ def split(
     """
     if not 0 <= train_share <= 1:
         raise ValueError(f"train_share must be between 0 and 1, got {train_share}")
-    if context_length < 1:
-        raise ValueError(f"context_length must be at least 1, got {context_length}")
+    integer("context_length", context_length, 1)
     n_train = int(len(tokens) * train_share)
     sizes = n_train, len(tokens) - n_train
     if min(sizes) < context_length + 1:

@@ -16,7 +16,7 @@ def check(
         answer: the reader's number, or `...` while it is not filled in.
         expected: computed by the calling cell, never typed.
         hint: shown when the answer is wrong.
-        rel_tol: relative tolerance; by default none between whole numbers, else a thousandth.
+        rel_tol: relative tolerance; by default 0 where `expected` is a whole number, else 1e-3.
 
     Returns:
         One sentence for the reader.
@@ -24,8 +24,7 @@ def check(
     if answer is ...:
         return "Not answered yet: replace the three dots with your number and run the cell again."
     if rel_tol is None:
-        counts = isinstance(answer, Integral) and isinstance(expected, Integral)
-        rel_tol = 0.0 if counts else 1e-3
+        rel_tol = 0.0 if isinstance(expected, Integral) else 1e-3
     if math.isclose(answer, expected, rel_tol=rel_tol, abs_tol=1e-12):
         return "Right."
     where = "above" if answer > expected else "below" if answer < expected else "not"

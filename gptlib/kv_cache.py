@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from gptlib._numbers import integer
 from gptlib.config import GPTConfig, check_config
 
 
@@ -36,11 +36,7 @@ class KVCache:
         device: Any = None,
     ) -> None:
         max_len = check_config(cfg).context_length if max_len is None else max_len
-        for name, value in (("batch_size", batch_size), ("max_len", max_len)):
-            if isinstance(value, bool) or not isinstance(value, Integral):
-                raise TypeError(f"{name} must be an integer, got {value!r}")
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        batch_size, max_len = integer("batch_size", batch_size, 1), integer("max_len", max_len)
         if not 1 <= max_len <= cfg.context_length:
             raise ValueError(
                 f"max_len must be in 1..{cfg.context_length} (the context length), got {max_len}"

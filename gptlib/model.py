@@ -280,7 +280,7 @@ class GPT(nn.Module):
         self._check_targets(targets, idx)
         logits, flat = self(idx).flatten(0, 1), targets.flatten().long()  # (B*T, V), (B*T,)
         if (flat == IGNORE).all():
-            return logits.sum() * 0.0 + 0.0  # no mean of nothing, and a gradient of 0
+            return logits.sum() * 0.0 + 0.0  # 0, not -0, with a gradient of 0: no mean of nothing
         return F.cross_entropy(logits, flat, ignore_index=IGNORE)
 
     def new_cache(self, max_len: int | None = None) -> KVCache:

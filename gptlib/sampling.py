@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from gptlib._numbers import integer, number
 from gptlib.config import GPTConfig
 
 if TYPE_CHECKING:
@@ -67,35 +68,25 @@ def check_settings(
     """
     temperature = 1.0 if temperature is None else temperature
     for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p)):
-        number = isinstance(value, int | float | np.integer | np.floating)
-        if value is not None and (isinstance(value, bool) or not number):
-            raise TypeError(f"{name} must be a number, got {value!r}")
+        if value is not None:
+            number(name, value)
     if not 0 <= temperature <= sys.float_info.max:
         raise ValueError(f"temperature must be finite and at least 0, got {temperature!s:.60}")
-    if isinstance(top_k, float | np.floating):
-        raise TypeError(f"top_k must be an integer, got {top_k!r}")
-    if top_k is not None and top_k < 0:
+    if top_k is not None and integer("top_k", top_k) < 0:
         raise ValueError(f"top_k must be at least 0 (0 keeps all tokens), got {top_k}")
     if top_p is not None and not 0 <= top_p <= 1:
         raise ValueError(f"top_p must be in [0, 1], got {top_p}")
     return float(temperature), top_k or None, None if top_p in (None, 1) else float(top_p)
 
 
-def _integer(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    return int(value)
-
-
 def check_count(max_new_tokens: int) -> None:
     """Raise TypeError or ValueError unless it is an integer and at least 0."""
-    if _integer("max_new_tokens", max_new_tokens) < 0:
-        raise ValueError(f"max_new_tokens must be at least 0, got {max_new_tokens}")
+    integer("max_new_tokens", max_new_tokens, 0)
 
 
 def check_seed(seed: int | None) -> None:
     """Raise TypeError or ValueError unless it is None or an integer and at least 0."""
-    if seed is not None and _integer("seed", seed) < 0:
+    if seed is not None and integer("seed", seed) < 0:
         raise ValueError(f"seed must be None or at least 0, got {seed}")
 
 
@@ -324,7 +315,7 @@ def stream(
     settings = check_settings(temperature, top_k, top_p)
     check_count(max_new_tokens)
     check_seed(seed)
-    if stop_id is not None and not 0 <= _integer("stop_id", stop_id) < model.cfg.vocab_size:
+    if stop_id is not None and not 0 <= integer("stop_id", stop_id) < model.cfg.vocab_size:
         raise ValueError(f"stop_id must be None or in 0..{model.cfg.vocab_size - 1}, got {stop_id}")
     n_vocab = _n_vocab(n_vocab, model.cfg.vocab_size)
     ids = _prompt_ids(prompt, model.cfg.vocab_size)
@@ -340,7 +331,7 @@ def stream(
 def _n_vocab(n_vocab: int | None, vocab_size: int) -> int:
     if n_vocab is None:
         return vocab_size
-    if not 1 <= _integer("n_vocab", n_vocab) <= vocab_size:
+    if not 1 <= integer("n_vocab", n_vocab) <= vocab_size:
         raise ValueError(f"n_vocab must be in 1..{vocab_size}, the model's ids, got {n_vocab}")
     return int(n_vocab)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gptlib import tokenizers
 from gptlib._files import ASIDE, read_object, shown, to_utf8, writable_folder
+from gptlib._numbers import integer
 from gptlib.tokenizers import Tokenizer
 
 INDEX = "tokens.json"
@@ -121,10 +122,7 @@ def prepare(
         TypeError: `shard_tokens` is not an integer.
         ValueError: `shard_tokens` is below 1, a file is not UTF-8, or none holds any text.
     """
-    if isinstance(shard_tokens, bool) or not isinstance(shard_tokens, int):
-        raise TypeError(f"shard_tokens must be an integer, got {shard_tokens!r}")
-    if shard_tokens < 1:
-        raise ValueError(f"shard_tokens must be at least 1, got {shard_tokens}")
+    shard_tokens = integer("shard_tokens", shard_tokens, 1)
     folder = writable_folder(out)
     dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
     with tempfile.TemporaryDirectory(prefix=ASIDE, dir=folder) as fresh:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, get_args
+
+from gptlib._numbers import integer, number
 
 Optimizer = Literal["muon", "adamw"]
 Decay = Literal["linear", "cosine"]
@@ -94,14 +95,9 @@ class TrainConfig:
         ]
         ignored = [] if self.ignore_token is None else ["ignore_token"]
         for name in (*_COUNTS, *optional, *ignored, "warmup_steps", "seed"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral):
-                raise TypeError(f"{name} must be an integer, got {value!r}")
-            object.__setattr__(self, name, int(value))  # NumPy's integers too
+            object.__setattr__(self, name, integer(name, getattr(self, name)))
         for name in (*_RATES, *(["max_seconds"] if self.max_seconds is not None else [])):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise TypeError(f"{name} must be a number, got {value!r}")
+            object.__setattr__(self, name, number(name, getattr(self, name)))
         for name in ("compile", "recompute", "fsdp"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")

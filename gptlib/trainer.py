@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -101,6 +101,7 @@ class Trainer:
         tokenizer: saved with the model; needed only by `save` and `run(out=...)`.
 
     Raises:
+        TypeError: the model is no GPT, or a text is no flat array of integers.
         ValueError: an array is too short or holds an id outside the vocabulary, or the batch
             cannot be shared equally by the processes.
     """
@@ -113,7 +114,8 @@ class Trainer:
         config: TrainConfig,
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        given, model = model, plain(model)
+        if plain(model) is not model:  # it came from torch.compile
+            model, config = plain(model), replace(config, compile=True)
         for what, tokens in (("training", train_tokens), ("validation", val_tokens)):
             corpus.check(what, tokens, model.cfg.context_length, model.cfg.vocab_size)
         if config.batch_size % parallel.world_size():
@@ -129,10 +131,7 @@ class Trainer:
         if (self.val_windows[1] == IGNORE).all():
             raise ValueError(f"the validation text holds only ignored tokens {config.ignore_token}")
         self._loss = parallel.loss_module(
-            model,
-            recompute=config.recompute,
-            compile=config.compile or given is not model,  # it came from torch.compile
-            fsdp=config.fsdp,
+            model, recompute=config.recompute, compile=config.compile, fsdp=config.fsdp
         )
         self.optimizers = make_optimizers(model, config)
         self.rng = np.random.default_rng(config.seed)
@@ -272,7 +271,8 @@ class Trainer:
             The new checkpoint's folder; `checkpoint.load` reads it.
 
         Raises:
-            ValueError: the trainer was made without a tokenizer.
+            ValueError: the trainer was made without a tokenizer, or the model's parameters are not
+                those of its configuration.
             OSError: the folder cannot be written, or the disk is full; what was there remains.
         """
         self._check_savable()

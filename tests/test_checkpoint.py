@@ -6,7 +6,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from gptlib import GPT, ByteTokenizer, CharTokenizer, GPTConfig, checkpoint, corpus, gpt2
+from gptlib import GPT, ByteTokenizer, CharTokenizer, GPTConfig, NumpyGPT, checkpoint, corpus, gpt2
 
 TOKENIZER = CharTokenizer.from_text("abcdefgh")
 
@@ -188,7 +188,7 @@ def test_the_packaged_history_is_plain_and_thinned():
     assert "gptlib.checkpoint.packaged()" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_packaged_model_was_trained_until_its_validation_loss_came_to_rest():
+def test_the_packaged_run_ends_flat_and_at_its_best():
     folder = Path(checkpoint.__file__).with_name("weights")
     seen = json.loads((folder / "history.json").read_text(encoding="utf-8"))["validation"]
     late = seen["loss"][-3:]
@@ -199,6 +199,15 @@ def test_the_packaged_model_was_trained_until_its_validation_loss_came_to_rest()
 
 def test_files_are_readable_by_others(folder):
     assert (folder / "model.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_model_is_not_saved_over_a_training_run(folder, model):
+    (folder / "config.json").rename(folder / "kept.json")
+    (folder / "step-00000010").mkdir()
+    (folder / "kept.json").rename(folder / "step-00000010" / "config.json")
+    with pytest.raises(ValueError, match="holds a training run; choose another folder"):
+        checkpoint.save(folder, model, TOKENIZER)
+    assert not (folder / "config.json").exists()
 
 
 def test_a_compiled_model_is_saved_under_its_own_names(tmp_path, model):
@@ -216,6 +225,7 @@ def test_a_head_that_is_not_what_the_configuration_says_is_refused(tmp_path, tin
     for write in (
         lambda: checkpoint.save(tmp_path / "new", model, TOKENIZER),
         lambda: gpt2.export(model, tmp_path / "new"),
+        lambda: NumpyGPT.from_torch(model),
     ):
         with pytest.raises(
             ValueError, match=r"not as its configuration says: 1 tensors, head\.weight"

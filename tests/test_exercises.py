@@ -6,7 +6,7 @@ def test_an_open_answer_is_not_judged():
 
 
 def test_a_right_answer_within_tolerance():
-    assert check(42.0001, 42, "hint") == "Right."
+    assert check(42.0001, 42.0, "hint") == "Right."
     assert check(0, 0, "hint") == "Right."
 
 
@@ -20,6 +20,8 @@ def test_a_wrong_answer_gets_the_hint_and_not_the_answer():
 def test_a_count_is_right_or_wrong():
     assert check(124_439_808, 124_439_808, "hint") == "Right."
     assert check(124_438_272, 124_439_808, "hint").startswith("Not yet: 124,438,272 is below")
+    assert check(124_438_272.0, 124_439_808, "hint").startswith("Not yet: 124,438,272.0 is below")
+    assert check(100.0, 100, "hint") == "Right."
     assert check(99, 100, "hint", rel_tol=0.1) == "Right."
 
 

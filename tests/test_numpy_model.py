@@ -196,7 +196,7 @@ def test_whole_numbers_are_no_weights(tiny):
         NumpyGPT(tiny, dtype=np.int32)
     with pytest.raises(ValueError, match=r"np\.float32 or np\.float64, got int32"):
         NumpyGPT.from_torch(GPT(tiny), dtype=np.int32)
-    for dtype in (None, np.float16, np.longdouble):
+    for dtype in (None, np.float16):
         with pytest.raises(ValueError, match=r"dtype must be np\.float32 or np\.float64"):
             NumpyGPT(tiny, dtype=dtype)
 

@@ -56,7 +56,7 @@ def train(run: Path, steps: int) -> tuple[Trainer, float]:
         learning_rate=4e-3,  # lower rates than the default's suit the longer run
         muon_learning_rate=1e-2,
         momentum=0.95,
-        decay="cosine",  # its flat end lets the validation loss come to rest
+        decay="cosine",  # ends flat, and so does the validation loss
         eval_every=every,
         save_every=every,
         eval_windows=128,
@@ -134,8 +134,8 @@ context of {cfg.context_length} bytes, a tied head (`GPTConfig.preset("mini")`).
   {config.muon_learning_rate:g}, momentum {config.momentum:g}), AdamW for the rest \
 ({config.learning_rate:g}), both falling over the last {config.decay_share:.0%} on half a cosine.
 - **Loss.** {best:.3f} nats per byte on held-out text (ln 256 is 5.545). Over the last twentieth of
-  the steps it moved by {max(late) - min(late):.3f}; the whole curve and samples along the way are
-  in `history.json`.
+  the steps, the rate near 0, it moved by {max(late) - min(late):.3f}; the whole curve and samples
+  along the way are in `history.json`.
 - **Limits.** It has learnt spelling, layout and rhythm, and means nothing by them. It knows no
   other language, no facts, and no text after 1616.
 - **Licence.** MIT, as the package.

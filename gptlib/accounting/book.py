@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from gptlib._numbers import integer
 from gptlib.accounting.ledger import Component, Part, ledger
 from gptlib.accounting.shape import Shape
 from gptlib.accounting.sources import read_shape
@@ -96,8 +97,8 @@ class Account:
         """
         if kind not in get_args(CacheKind):
             raise ValueError(f"kind must be one of {', '.join(get_args(CacheKind))}; got {kind!r}")
-        at_least("n_tokens", n_tokens, 0)
-        at_least("batch_size", batch_size, 1)
+        integer("n_tokens", n_tokens, 0)
+        integer("batch_size", batch_size, 1)
         bits = BITS[_dtype(dtype, cache=True)]
         values = sum(self._kept(n_tokens, window, kind) for window in self.shape.windows)
         return batch_size * values * self.cache_width(expanded=kind == "expanded") * bits // 8
@@ -144,7 +145,7 @@ class Account:
             training: three times the forward pass: the backward pass has two products for each one
                 of the forward (Kaplan et al., 2020, section 2.1).
         """
-        at_least("T", T, 1)
+        integer("T", T, 1)
         pairs = sum(_mean_pairs(T, w) if causal else T for w in self.shape.windows)
         a = self.shape.attention
         flops = self.matrix_flops + pairs * 2 * a.n_heads * (a.head_dim + a.value_dim)
@@ -156,7 +157,7 @@ class Account:
         Latent attention is counted as the paper runs it, with the expanding matrices absorbed into
         query and output (Liu et al., 2024, section 2.1.2), so that it works on the latent vectors.
         """
-        at_least("S", S, 1)
+        integer("S", S, 1)
         a = self.shape.attention
         wide = a.head_dim + a.value_dim
         if a.latent is not None:
@@ -190,11 +191,3 @@ def _mean_pairs(T: int, window: int | None) -> float:
     """Return the mean over positions 1..T of min(position, window)."""
     w = T if window is None else min(window, T)
     return (w * (w + 1) / 2 + (T - w) * w) / T
-
-
-def at_least(name: str, value: int, least: int) -> None:
-    """Raise TypeError or ValueError unless `value` is an integer and at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")

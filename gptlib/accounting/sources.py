@@ -48,9 +48,9 @@ def _find(path: Path) -> Path:
     if file.is_file():
         return file
     if path.is_dir():
-        checkpoints = sorted(path.glob("step-*/config.json"))  # of a run; all of one architecture
-        if checkpoints:
-            return checkpoints[-1]
+        of_run = path.glob("step-" + 8 * "[0-9]" + "/config.json")  # all of one architecture
+        if found := max(of_run, default=None):
+            return found
         raise FileNotFoundError(f"the folder {shown(path)} holds no config.json")
     raise FileNotFoundError(
         f"{shown(path)} is neither a file nor a folder here, nor a preset ({', '.join(PRESETS)})"

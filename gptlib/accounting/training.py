@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gptlib.accounting.book import Account, at_least
+from gptlib._numbers import integer
+from gptlib.accounting.book import Account
 
 Optimizer = Literal["adamw", "muon"]
 Precision = Literal["fp32", "mixed"]
@@ -80,8 +81,8 @@ def activation_bytes(
     Raises:
         TypeError, ValueError: a length or a batch that is no integer of at least 1.
     """
-    at_least("T", T, 1)
-    at_least("batch_size", batch_size, 1)
+    integer("T", T, 1)
+    integer("batch_size", batch_size, 1)
     a, C = acc.shape.attention, acc.shape.emb_dim
     heads = a.n_heads * a.head_dim + a.n_kv_heads * (a.head_dim + a.value_dim)
     heads += a.n_heads * a.value_dim  # attention's output, the input of the last matrix

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from gptlib.checkpoint import prepare_folder, steps, weights_of, write_pair
+from gptlib.checkpoint import model_folder, weights_of, write_pair
 from gptlib.gpt2.names import is_transposed, their_name
 from gptlib.model import GPT
 from gptlib.tokenizers import GPT2Tokenizer, Tokenizer
@@ -21,8 +21,9 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
     `config.json` also keeps our own configuration and tokenizer, so that they come back too.
 
     Raises:
+        TypeError: not a GPT.
         ValueError: GPT-2 has no Post-LayerNorm; the tokenizer has more tokens than the model; the
-            folder holds a training run.
+            model is not as its configuration says; the folder holds a training run.
         OSError: the folder cannot be written.
     """
     cfg = model.cfg
@@ -32,8 +33,6 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
         raise ValueError(
             f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {cfg.vocab_size}"
         )
-    if steps(folder):  # whose checkpoints would be hidden by the new model
-        raise ValueError(f"{folder} holds a training run; choose another folder")
     eot_id = END_OF_TEXT_ID if cfg.vocab_size == END_OF_TEXT_ID + 1 else None
     if tokenizer is not None:
         eot_id = tokenizer.eot_id
@@ -58,7 +57,7 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
         },
     }
     weights = dict(_exported(model))
-    folder = prepare_folder(folder)
+    folder = model_folder(folder)
     write_pair(folder, weights, about)
     return folder
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gptlib._numbers import integer
 from gptlib.numpy_gpt.model import NumpyGPT
 from gptlib.numpy_gpt.ops import Ids
 
@@ -30,8 +31,7 @@ def check_gradients(
     Raises:
         ValueError: the model is not in float64, or there is no direction.
     """
-    if directions < 1:
-        raise ValueError(f"directions must be at least 1, got {directions}")
+    integer("directions", directions, 1)
     if model.dtype != np.float64:
         raise ValueError(f"gradients are checked in float64, the model is in {model.dtype}")
     rng = np.random.default_rng(seed)

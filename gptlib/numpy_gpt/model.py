@@ -174,9 +174,8 @@ class NumpyGPT:
         """
         loss, (stream, head, loss_saved) = self._loss_forward(idx, targets, rng)
         grads: Params = {}  # filled from the loss back to the tables
-        dx = ops.cross_entropy_backward(loss_saved).reshape(
-            *idx.shape, self.cfg.vocab_size
-        )  # (B*T, V) -> (B, T, V)
+        V = self.cfg.vocab_size
+        dx = ops.cross_entropy_backward(loss_saved).reshape(*idx.shape, V)  # (B*T, V) -> (B, T, V)
         dx = self._head_backward(dx, head, grads)
         for layer in reversed(range(self.cfg.n_layers)):
             dx = self._block_backward(dx, layer, stream[layer + 1], grads)
@@ -280,10 +279,17 @@ class NumpyGPT:
 
     @classmethod
     def from_torch(cls, model: GPT, dtype: type[np.floating[Any]] = np.float32) -> NumpyGPT:
-        """Copy the weights of a torch model."""
+        """Copy the weights of a torch model.
+
+        Raises:
+            TypeError: it is no GPT.
+            ValueError: another dtype, or parameters that are not those of its configuration.
+        """
+        from gptlib.checkpoint import check_fits
         from gptlib.model import plain
 
         model = plain(model)
+        check_fits(model)
         net = cls.__new__(cls)
         net.cfg, net.dtype = model.cfg, _float_type(dtype)
         state = model.state_dict()
