@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -77,6 +78,9 @@ def one_line_error(capsys: pytest.CaptureFixture[str], *parts: str) -> bool:
     assert all(part in error for part in parts), error
     return True
 
+
+# A shell starts what it runs in the background deaf to Ctrl-C; the tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 torch.set_num_threads(1)  # the tests' tensors are tiny: a second thread would only be waited for
 
