@@ -32,11 +32,14 @@ def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> Non
     A tied head is stored once.
 
     Raises:
-        TypeError: not a GPT.
+        TypeError: not a GPT, or no tokenizer.
         ValueError: the tokenizer has more tokens than the model, the model's parameters are not
             those of its configuration, or the folder holds a training run.
         OSError: the folder cannot be made or written, or the disk is full.
     """
+    model = plain(model)
+    if tokenizer is None:
+        raise TypeError("a checkpoint holds the tokenizer too, got None")
     if tokenizer.n_vocab > model.cfg.vocab_size:
         raise ValueError(
             f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {model.cfg.vocab_size}"

@@ -404,7 +404,8 @@ def generate(
     """
     if not hasattr(prompt, "__len__"):
         raise TypeError(f"prompt must be a sequence of token ids or of prompts, got {prompt!r:.80}")
-    single = len(prompt) == 0 or np.ndim(prompt[0]) == 0
+    first: Any = next(iter(prompt), 0)
+    single = np.ndim(first) == 0
     prompts: Sequence[Any] = [prompt] if single else prompt
     streams = [stream(model, row, max_new_tokens, **settings) for row in prompts]
     results = [

@@ -229,7 +229,14 @@ def vocabulary_files() -> dict[str, Path]:
 
 
 def from_dict(d: Mapping[str, Any]) -> Tokenizer:
-    """Rebuild the tokenizer that `to_dict` described."""
+    """Rebuild the tokenizer that `to_dict` described.
+
+    Raises:
+        TypeError: not a dictionary.
+        ValueError: it describes none of ours.
+    """
+    if not isinstance(d, Mapping):
+        raise TypeError(f"a tokenizer description must be a dictionary, got {d!r:.60}")
     kind = d.get("type")
     if kind == ByteTokenizer.name:
         return ByteTokenizer()

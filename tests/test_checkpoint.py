@@ -244,3 +244,15 @@ def test_a_field_that_cannot_be_is_named_with_its_file(folder, part, changes):
     (folder / "config.json").write_text(json.dumps(about), encoding="utf-8")
     with pytest.raises(ValueError, match=r"run.config\.json: "):
         checkpoint.load(folder)
+
+
+def test_what_is_no_model_or_no_tokenizer_is_named_before_anything_is_written(tmp_path, model):
+    for what in (
+        lambda: checkpoint.save(tmp_path / "new", NumpyGPT(model.cfg), TOKENIZER),
+        lambda: gpt2.export("gpt2", tmp_path / "new"),
+    ):
+        with pytest.raises(TypeError, match="model must be a GPT, got"):
+            what()
+    with pytest.raises(TypeError, match="holds the tokenizer too, got None"):
+        checkpoint.save(tmp_path / "new", model, None)
+    assert not (tmp_path / "new").exists()

@@ -628,3 +628,8 @@ def test_a_model_is_not_exported_over_a_training_run(cfg, tmp_path):
     with pytest.raises(ValueError, match="holds a training run; choose another folder"):
         gpt2.export(GPT(cfg), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000010"]
+
+
+def test_a_dictionary_is_no_configuration(cfg, tmp_path):
+    with pytest.raises(TypeError, match="cfg must be a GPTConfig, got dict"):
+        gpt2.load(gpt2.export(GPT(cfg), tmp_path), cfg.to_dict())

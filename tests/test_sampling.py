@@ -208,6 +208,7 @@ def test_bad_settings_are_named_before_the_model_runs(tiny, settings, error):
         ([3, 50], ValueError, "token id 50 at position 1 is outside the vocabulary 0..49"),
         ([2**64], ValueError, f"token id {2**64} at position 0 is outside the vocabulary 0..49"),
         ([1, -(2**70)], ValueError, f"token id -{2**70} at position 1 is outside"),
+        ({1: 2}, TypeError, "prompt must be a flat sequence of token ids"),
         ([1, None], TypeError, "prompt must be a flat sequence of token ids"),
         ([-1], ValueError, "token id -1 at position 0"),
         ([10**9], ValueError, "token id 1000000000"),

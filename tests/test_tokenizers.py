@@ -305,3 +305,9 @@ def released_tables() -> tuple[dict[str, int], dict[tuple[str, ...], int], dict[
     printed = {byte: chr(byte) for byte in plain}
     printed |= {byte: chr(256 + n) for n, byte in enumerate(rest)}
     return ids, ranks, printed
+
+
+@pytest.mark.parametrize("wrong", [None, "bytes", ["bytes"]])
+def test_a_description_is_a_dictionary(wrong: object) -> None:
+    with pytest.raises(TypeError, match="a tokenizer description must be a dictionary, got"):
+        tokenizers.from_dict(wrong)

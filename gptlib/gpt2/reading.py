@@ -15,7 +15,7 @@ from torch import Tensor
 from gptlib import tokenizers
 from gptlib._files import read_object
 from gptlib.checkpoint import CONFIG, WEIGHTS
-from gptlib.config import PRESETS, GPTConfig
+from gptlib.config import PRESETS, GPTConfig, check_config
 from gptlib.gpt2.names import Layout, is_transposed, renamed, their_name
 from gptlib.model import GPT
 from gptlib.numpy_gpt.model import parameter_shapes
@@ -48,12 +48,15 @@ def load(
 
     Raises:
         FileNotFoundError: nothing is there.
-        TypeError: a state dictionary that holds something else than tensors.
+        TypeError: a state dictionary that holds something else than tensors, or a `cfg` that is no
+            GPTConfig.
         ValueError: a pickle, a damaged file, or tensors that are missing, unknown or misshapen;
             lists them by name.
     """
     if layout not in get_args(Layout):
         raise ValueError(f"layout must be one of {get_args(Layout)}, got {layout!r}")
+    if cfg is not None:
+        check_config(cfg)
     where: str | Path = "the state dictionary"
     if dtype is not None and str(dtype) not in _DTYPES:
         raise ValueError(f"dtype must be None or one of {', '.join(_DTYPES)}; got {dtype!r}")

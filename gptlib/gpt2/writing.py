@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gptlib.checkpoint import model_folder, weights_of, write_pair
 from gptlib.gpt2.names import is_transposed, their_name
-from gptlib.model import GPT
+from gptlib.model import GPT, plain
 from gptlib.tokenizers import GPT2Tokenizer, Tokenizer
 
 END_OF_TEXT_ID = GPT2Tokenizer.eot_id
@@ -26,6 +26,7 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
             model is not as its configuration says; the folder holds a training run.
         OSError: the folder cannot be written.
     """
+    model = plain(model)
     cfg = model.cfg
     if not cfg.norm_first:
         raise ValueError("GPT-2 normalises before each part; a Post-LN model cannot be exported")
