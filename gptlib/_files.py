@@ -1,4 +1,4 @@
-"""Folders that can be written, JSON objects from files, and names that keep a message one line."""
+"""Folders that can be written, a run's checkpoints, JSON objects from files, one-line messages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+CONFIG = "config.json"
+STEP = "step-"  # prefix of folders: one checkpoint of a run
 ASIDE = ".writing-"  # prefix of folders whose files are not complete yet
 
 
@@ -38,6 +40,12 @@ def writable_folder(folder: str | Path) -> Path:
     except OSError as error:
         raise OSError(f"cannot write into the folder {shown(folder)}: {error.strerror}") from error
     return folder
+
+
+def steps(run: str | Path) -> list[Path]:
+    """Return the checkpoints of a run, oldest first."""
+    found = [path for path in Path(run).glob(f"{STEP}*") if (path / CONFIG).is_file()]
+    return sorted(path for path in found if path.name.removeprefix(STEP).isdecimal())
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -17,13 +17,14 @@ import torch
 
 import gptlib
 from gptlib import parallel, tokenizers
-from gptlib._files import ASIDE, read_object, shown, writable_folder
+from gptlib._files import ASIDE, STEP, read_object, shown, writable_folder
+from gptlib._files import CONFIG as CONFIG  # of this module too, as `checkpoint.CONFIG`
+from gptlib._files import steps as steps
 from gptlib.config import GPTConfig
 from gptlib.model import GPT, plain
 from gptlib.numpy_gpt.model import parameter_shapes
 
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
-STEP = "step-"  # prefix of folders: one checkpoint of a run
+WEIGHTS = "model.safetensors"
 
 
 def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> None:
@@ -54,7 +55,6 @@ def weights_of(model: GPT) -> dict[str, torch.Tensor]:
     Raises:
         ValueError: they are not those of its configuration.
     """
-    model = plain(model)
     check_fits(model)
     return {
         name: parallel.whole(param.detach()).contiguous()
@@ -213,12 +213,6 @@ def step_folder(run: Path, step: int) -> Path:
 def step_of(folder: Path) -> int:
     """Return how many steps a checkpoint's folder says were done."""
     return int(folder.name.removeprefix(STEP))
-
-
-def steps(run: str | Path) -> list[Path]:
-    """Return the checkpoints of a run, oldest first."""
-    found = [path for path in Path(run).glob(f"{STEP}*") if (path / CONFIG).is_file()]
-    return sorted(path for path in found if path.name.removeprefix(STEP).isdecimal())
 
 
 def newest(run: str | Path) -> Path | None:

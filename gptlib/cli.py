@@ -24,6 +24,7 @@ import tyro
 import gptlib
 from gptlib import cli_train
 from gptlib._cli_common import refuse_held, say
+from gptlib._numbers import integer
 
 app = tyro.extras.SubcommandApp()
 
@@ -132,10 +133,9 @@ def account(
 
     if (model is None) == (compare is None):
         raise ValueError("name one model, or two after --compare")
-    if batch < 1:
-        raise ValueError(f"batch must be at least 1, got {batch}")
-    if context is not None and context < 1:
-        raise ValueError(f"context must be at least 1, got {context}")
+    integer("batch", batch, 1)
+    if context is not None:
+        integer("context", context, 1)
     on = accounting.machine(machine)
     names = compare or (str(model),)
     accounts = [accounting.account(name) for name in names]

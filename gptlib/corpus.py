@@ -147,10 +147,11 @@ def check(what: str, tokens: Tokens, context_length: int, vocab_size: int) -> No
     """
     flat = isinstance(tokens, np.ndarray) and tokens.ndim == 1 and tokens.dtype.kind in "iu"
     if not (flat or isinstance(tokens, Shards)):
-        got = getattr(tokens, "dtype", ""), getattr(tokens, "shape", "")
+        array = isinstance(tokens, np.ndarray)
+        got = f"{tokens.dtype} {tokens.shape}" if array else type(tokens).__name__
         raise TypeError(
             f"the {what} text must be a NumPy array (N,) of integers, as `corpus.encode_corpus`"
-            f" makes it, got {type(tokens).__name__} {got[0]} {got[1]}".rstrip()
+            f" makes it, got {got}"
         )
     if len(tokens) < context_length + 1:
         raise ValueError(

@@ -94,22 +94,18 @@ class TrainConfig:
             name for name in ("micro_batch_size", "max_tokens") if getattr(self, name) is not None
         ]
         ignored = [] if self.ignore_token is None else ["ignore_token"]
-        for name in (*_COUNTS, *optional, *ignored, "warmup_steps", "seed"):
-            object.__setattr__(self, name, integer(name, getattr(self, name)))
+        least = dict.fromkeys((*_COUNTS, *optional), 1) | {"warmup_steps": 0}
+        for name in (*least, *ignored, "seed"):
+            object.__setattr__(self, name, integer(name, getattr(self, name), least.get(name)))
         for name in (*_RATES, *(["max_seconds"] if self.max_seconds is not None else [])):
             object.__setattr__(self, name, number(name, getattr(self, name)))
         for name in ("compile", "recompute", "fsdp"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        for name in (*_COUNTS, *optional):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.muon_every > MOST_EVERY:  # the jump would be too far
             raise ValueError(f"muon_every must be in 1..{MOST_EVERY}, got {self.muon_every}")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed must be in 0..2**63 - 1, got {self.seed}")
-        if self.warmup_steps < 0:
-            raise ValueError(f"warmup_steps must be at least 0, got {self.warmup_steps}")
         for name in ("learning_rate", "muon_learning_rate", "grad_clip", "max_seconds"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):

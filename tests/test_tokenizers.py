@@ -204,6 +204,12 @@ def test_unknown_description_is_refused(wrong: dict[str, str]) -> None:
         tokenizers.from_dict(wrong)
 
 
+@pytest.mark.parametrize("wrong", [None, "bytes", ["bytes"]])
+def test_a_description_is_a_dictionary(wrong: object) -> None:
+    with pytest.raises(TypeError, match="a tokenizer description must be a dictionary, got"):
+        tokenizers.from_dict(wrong)
+
+
 @pytest.fixture
 def vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Let gptlib read a copy of the vocabulary files, and build the tokenizer anew from it."""
@@ -305,9 +311,3 @@ def released_tables() -> tuple[dict[str, int], dict[tuple[str, ...], int], dict[
     printed = {byte: chr(byte) for byte in plain}
     printed |= {byte: chr(256 + n) for n, byte in enumerate(rest)}
     return ids, ranks, printed
-
-
-@pytest.mark.parametrize("wrong", [None, "bytes", ["bytes"]])
-def test_a_description_is_a_dictionary(wrong: object) -> None:
-    with pytest.raises(TypeError, match="a tokenizer description must be a dictionary, got"):
-        tokenizers.from_dict(wrong)

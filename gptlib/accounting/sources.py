@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gptlib._files import read_object, shown
+from gptlib._files import CONFIG, read_object, shown, steps
 from gptlib.accounting.architectures import from_gpt, from_hf
 from gptlib.accounting.shape import Shape
 from gptlib.config import PRESETS, GPTConfig
@@ -44,14 +44,13 @@ def _from_mapping(data: Mapping[str, Any]) -> Shape:
 
 
 def _find(path: Path) -> Path:
-    file = path / "config.json" if path.is_dir() else path
+    file = path / CONFIG if path.is_dir() else path
     if file.is_file():
         return file
     if path.is_dir():
-        of_run = path.glob("step-" + 8 * "[0-9]" + "/config.json")  # all of one architecture
-        if found := max(of_run, default=None):
-            return found
-        raise FileNotFoundError(f"the folder {shown(path)} holds no config.json")
+        if checkpoints := steps(path):  # all of one architecture
+            return checkpoints[-1] / CONFIG
+        raise FileNotFoundError(f"the folder {shown(path)} holds no {CONFIG}")
     raise FileNotFoundError(
         f"{shown(path)} is neither a file nor a folder here, nor a preset ({', '.join(PRESETS)})"
     )

@@ -285,17 +285,15 @@ class NumpyGPT:
             TypeError: it is no GPT.
             ValueError: another dtype, or parameters that are not those of its configuration.
         """
-        from gptlib.checkpoint import check_fits
+        from gptlib.checkpoint import weights_of
         from gptlib.model import plain
 
         model = plain(model)
-        check_fits(model)
         net = cls.__new__(cls)
         net.cfg, net.dtype = model.cfg, _float_type(dtype)
-        state = model.state_dict()
         net.params = {
-            name: _laid_out(name, _to_numpy(state[name], net.dtype))
-            for name in parameter_shapes(model.cfg)
+            name: _laid_out(name, _to_numpy(weight, net.dtype))
+            for name, weight in weights_of(model).items()
         }
         return net
 
