@@ -19,7 +19,7 @@ from gptlib import (
     generate,
     stream,
 )
-from gptlib.decoding import Precision
+from gptlib.numpy_gpt.packed import Precision
 
 CACHE_NEW = 200
 PRECISIONS: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}  # bytes per weight

@@ -12,7 +12,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from gptlib import checkpoint, corpus
-from gptlib.panels import PlaygroundPanel, engine
+from gptlib.page_gpt import packing, scripts
+from gptlib.panels import PlaygroundPanel
 
 PROMISED, PROMISED_MS = 300, 200  # tokens per second; milliseconds to the first
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -83,7 +84,7 @@ def one_round(
         page.add_script_tag(content=BOOK[script]())
     page.wait_for_selector("[data-mounted=true]")
     first, drawn = page.evaluate(CLICK)
-    page.evaluate(LOAD, engine.source())
+    page.evaluate(LOAD, scripts.engine())
     reading, *later = page.evaluate(STREAM, [prompt, window - len(prompt)])
     past = page.evaluate(STREAM, [(prompt * window)[:window], 5])
     page.close()

@@ -143,7 +143,7 @@ def step_ratio(race: Race) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
 
     def eager() -> None:
-        x, y = trainer._draw()[0]
+        x, y = trainer.draw()[0]
         optimizer.zero_grad(set_to_none=True)
         loss = model(x, y)
         loss.backward()

@@ -1,33 +1,34 @@
 from . import (
     accounting,
-    checkpoint,
     config,
-    corpus,
-    decoding,
     exercises,
     figures,
-    gpt2,
     kv_cache,
     model,
     muon,
     numpy_gpt,
     panels,
     parallel,
+    recipe,
+    run,
     sampling,
-    shards,
-    tokenizers,
-    train_config,
+    storage,
+    text,
     trainer,
 )
 from .accounting import account
+from .attention import CausalSelfAttention
 from .config import GPTConfig
-from .decoding import for_decoding
 from .kv_cache import KVCache
-from .model import GPT, Block, CausalSelfAttention, FeedForward, LayerNorm
+from .model import GPT, Block, FeedForward, LayerNorm
 from .numpy_gpt import NumpyGPT
-from .sampling import FilterTrace, Step, generate, stream
-from .tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
-from .train_config import TrainConfig, learning_rate
+from .numpy_gpt.packed import for_decoding
+from .recipe import TrainConfig, learning_rate
+from .run import Run
+from .sampling import FilterTrace, Settings, Step, generate, stream
+from .storage import checkpoint, gpt2
+from .text import corpus, shards, tokenizers
+from .text.tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
 from .trainer import StepRecord, Trainer
 
 __all__ = [
@@ -42,6 +43,8 @@ __all__ = [
     "KVCache",
     "LayerNorm",
     "NumpyGPT",
+    "Run",
+    "Settings",
     "Step",
     "StepRecord",
     "TrainConfig",
@@ -51,7 +54,6 @@ __all__ = [
     "checkpoint",
     "config",
     "corpus",
-    "decoding",
     "exercises",
     "figures",
     "for_decoding",
@@ -65,11 +67,14 @@ __all__ = [
     "numpy_gpt",
     "panels",
     "parallel",
+    "recipe",
+    "run",
     "sampling",
     "shards",
+    "storage",
     "stream",
+    "text",
     "tokenizers",
-    "train_config",
     "trainer",
 ]
 

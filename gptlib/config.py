@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from gptlib._files import shown
-from gptlib._numbers import integer, number
+from gptlib._helpers.messages import shown
+from gptlib._helpers.numbers import Range, check_fields
 
 MOST_LAYERS = 10_000  # each block is kept apart, so an absurd number would fill the memory
 
 Activation = Literal["gelu_tanh", "gelu", "relu"]
 Init = Literal["gpt2", "torch"]
+Size = Annotated[int, Range(least=1, most=2**31 - 1)]
 
 # The released GPT-2 family (Radford et al., 2019): QKV biases and a tied head.
 _GPT2: dict[str, Any] = {"qkv_bias": True, "tie_weights": True}
@@ -60,12 +61,12 @@ class GPTConfig:
         ValueError: a field is outside its range, or `n_heads` does not divide `emb_dim`.
     """
 
-    vocab_size: int = 50257  # V, rows of the token table, > 0
-    context_length: int = 1024  # most positions the model reads at once, > 0
-    emb_dim: int = 768  # C, width of the residual stream, > 0
-    n_heads: int = 12  # H, attention heads per block, divides emb_dim
-    n_layers: int = 12  # blocks, > 0
-    drop_rate: float = 0.1  # probability of dropping a value in training, in [0, 1)
+    vocab_size: Size = 50257  # V, rows of the token table
+    context_length: Size = 1024  # most positions the model reads at once
+    emb_dim: Size = 768  # C, width of the residual stream
+    n_heads: Size = 12  # H, attention heads per block, divides emb_dim
+    n_layers: Annotated[int, Range(least=1, most=MOST_LAYERS)] = 12  # blocks
+    drop_rate: Annotated[float, Range(least=0, below=1)] = 0.1  # share dropped in training
     qkv_bias: bool = False  # bias on the query, key and value projections
     tie_weights: bool = False  # the head reuses the token table
     activation: Activation = "gelu_tanh"  # non-linearity of the feed-forward part
@@ -73,23 +74,7 @@ class GPTConfig:
     init: Init = "gpt2"  # "gpt2": N(0, 0.02) and scaled residuals; "torch": layer defaults
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers"):
-            value = integer(name, getattr(self, name), 1)
-            object.__setattr__(self, name, value)
-            most = MOST_LAYERS if name == "n_layers" else 2**31 - 1
-            if value > most:
-                raise ValueError(f"{name} must be at most {most:,}, got {value}")
-        for name in ("qkv_bias", "tie_weights", "norm_first"):
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise TypeError(f"{name} must be True or False, got {value!r}")
-        object.__setattr__(self, "drop_rate", number("drop_rate", self.drop_rate))
-        if not 0.0 <= self.drop_rate < 1.0:
-            raise ValueError(f"drop_rate must be in [0, 1), got {self.drop_rate}")
-        for name, allowed in (("activation", get_args(Activation)), ("init", get_args(Init))):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+        check_fields(self)
         if self.emb_dim % self.n_heads != 0:
             raise ValueError(
                 f"n_heads must divide emb_dim, got n_heads={self.n_heads}"
@@ -195,3 +180,44 @@ def check_config(cfg: GPTConfig) -> GPTConfig:
     if not isinstance(cfg, GPTConfig):
         raise TypeError(f"cfg must be a GPTConfig, got {type(cfg).__name__}")
     return cfg
+
+
+TABLES = ("tok_emb.weight", "pos_emb.weight")  # looked up by row; the other matrices multiply
+
+
+def parameter_shapes(cfg: GPTConfig) -> dict[str, tuple[int, ...]]:
+    """Return the name and shape of every parameter, in every engine; (out, in) for matrices."""
+    C = cfg.emb_dim
+    shapes: dict[str, tuple[int, ...]] = {
+        "tok_emb.weight": (cfg.vocab_size, C),
+        "pos_emb.weight": (cfg.context_length, C),
+    }
+    for i in range(cfg.n_layers):
+        for name, out, into, bias in (
+            ("attn.qkv", 3 * C, C, cfg.qkv_bias),
+            ("attn.out_proj", C, C, True),
+            ("ff.up", 4 * C, C, True),
+            ("ff.down", C, 4 * C, True),
+        ):
+            shapes[f"blocks.{i}.{name}.weight"] = (out, into)
+            if bias:
+                shapes[f"blocks.{i}.{name}.bias"] = (out,)
+        for norm in ("norm1", "norm2"):
+            shapes[f"blocks.{i}.{norm}.scale"] = shapes[f"blocks.{i}.{norm}.shift"] = (C,)
+    shapes["final_norm.scale"] = shapes["final_norm.shift"] = (C,)
+    if not cfg.tie_weights:
+        shapes["head.weight"] = (cfg.vocab_size, C)
+    return shapes
+
+
+def misfit(cfg: GPTConfig, found: Mapping[str, tuple[int, ...]]) -> str:
+    """Say which parameters a model of this configuration lacks, or has otherwise; "" if none."""
+    expected = parameter_shapes(cfg)
+    wrong = sorted(
+        name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+    )
+    listed = "; ".join(
+        f"{name} expected {expected.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
+        for name in wrong[:3]
+    )
+    return f"{len(wrong)} tensors, {listed}" if wrong else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gptlib._numbers import integer
+from gptlib._helpers.numbers import integer
 from gptlib.config import GPTConfig, check_config
 
 

@@ -1,7 +1,7 @@
 """The GPT in torch, from leaf to root: norm, attention, feed-forward, block, model.
 
 Shape letters: B batch, T new positions, S all positions so far, C emb_dim, H heads, D head size,
-V vocabulary. Chapters 1 to 6 build the parts in this order.
+V vocabulary. Attention, the largest leaf, has a file of its own.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,12 +17,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gptlib.config import GPTConfig, check_config
+from gptlib._helpers.ids import IGNORE, check_few, check_ids, check_targets
+from gptlib.attention import CausalSelfAttention, Trace
+from gptlib.config import GPTConfig, check_config, misfit
 from gptlib.kv_cache import KVCache
-
-IGNORE = -100  # a target that is not counted
-
-Trace = dict[str, Tensor]  # name of a stage -> what the forward pass computed there
 
 
 class LayerNorm(nn.Module):
@@ -48,88 +47,6 @@ ACTIVATIONS = {
     "gelu": F.gelu,  # x * Phi(x) exactly, through erf
     "relu": F.relu,
 }
-
-
-class CausalSelfAttention(nn.Module):
-    """Let each position read itself and the positions before it, in H heads at once.
-
-    softmax(Q K^T / sqrt(D)) V per head (Vaswani et al., 2017, equation 1; chapter 5). One fused
-    projection makes Q, K and V.
-    """
-
-    def __init__(self, cfg: GPTConfig) -> None:
-        super().__init__()
-        self.n_heads, self.head_dim = cfg.n_heads, cfg.head_dim
-        self.drop_rate = cfg.drop_rate
-        self.qkv = nn.Linear(cfg.emb_dim, 3 * cfg.emb_dim, bias=cfg.qkv_bias)
-        self.out_proj = nn.Linear(cfg.emb_dim, cfg.emb_dim)
-
-    def forward(
-        self, x: Tensor, layer: int = 0, cache: KVCache | None = None, trace: Trace | None = None
-    ) -> Tensor:
-        """Map (B, T, C) to (B, T, C); with a cache the T positions follow those it holds."""
-        B, T, C = x.shape
-        q, k, v = (
-            part.view(B, T, self.n_heads, self.head_dim).transpose(1, 2)  # -> (B, H, T, D)
-            for part in self.qkv(x).split(C, dim=-1)
-        )
-        if cache is not None:
-            k, v = cache.append(layer, k, v)  # (B, H, T, D) -> (B, H, S, D)
-        if trace is None:
-            y = self._fused(q, k, v)
-        else:
-            y = self._explicit(q, k, v, trace, f"blocks.{layer}.attn")
-        y = y.transpose(1, 2).reshape(B, T, C)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, C)
-        return self.out_proj(y)
-
-    def _fused(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend without storing the (T, S) weights, in PyTorch's own kernel."""
-        T, S = q.shape[2], k.shape[2]
-        drop = self.drop_rate if self.training else 0.0
-        if T == S:
-            return F.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=T > 1)
-        mask = None if T == 1 else causal_mask(T, S, q.device)  # one new token sees everything
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop)
-
-    def _explicit(self, q: Tensor, k: Tensor, v: Tensor, trace: Trace, name: str) -> Tensor:
-        """Attend step by step, recording each step; equal to `_fused`."""
-        scores = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)  # (B, H, T, S)
-        mask = causal_mask(q.shape[2], k.shape[2], q.device)
-        weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)  # (B, H, T, S)
-        y = F.dropout(weights, self.drop_rate, self.training) @ v  # (B, H, T, S) @ (B, H, S, D)
-        steps = {"q": q, "k": k, "v": v, "scores": scores, "weights": weights, "heads": y}
-        trace.update({f"{name}.{step}": value for step, value in steps.items()})
-        return y
-
-
-def plain(model: nn.Module) -> GPT:
-    """Return the GPT itself, also from inside what `torch.compile` returns.
-
-    Raises:
-        TypeError: it is none.
-    """
-    inner = getattr(model, "_orig_mod", model)
-    if not isinstance(inner, GPT):
-        raise TypeError(f"model must be a GPT, got {type(model).__name__}")
-    return inner
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout off inside the block; every module then gets its own mode back."""
-    training = [module for module in model.modules() if module.training]
-    try:
-        for module in training:
-            module.training = False
-        yield
-    finally:
-        for module in training:
-            module.training = True
-
-
-def causal_mask(T: int, S: int, device: torch.device | str | None = None) -> Tensor:
-    """Return (T, S) booleans: may new position i, which sits at S - T + i, read position j?"""
-    return torch.ones(T, S, dtype=torch.bool, device=device).tril(S - T)
 
 
 class FeedForward(nn.Module):
@@ -230,6 +147,18 @@ class GPT(nn.Module):
             elif name.endswith("bias"):
                 param.zero_()
 
+    def __call__(
+        self, idx: Tensor, *, cache: KVCache | None = None, trace: Trace | None = None
+    ) -> Tensor:
+        """Check the ids at the door, then run `forward`, whose arguments these are.
+
+        Compiled and repeated steps, whose ids were checked where they came from, are not checked.
+        """
+        if not torch.compiler.is_compiling():
+            ids = _numbers("idx", idx, "a tensor of shape (B, T)")
+            check_ids(ids, 0 if cache is None else cache.length, self.cfg)
+        return super().__call__(idx, cache=cache, trace=trace)
+
     def forward(
         self, idx: Tensor, *, cache: KVCache | None = None, trace: Trace | None = None
     ) -> Tensor:
@@ -250,10 +179,9 @@ class GPT(nn.Module):
         if cache is not None and torch.is_grad_enabled():
             with torch.no_grad():  # a cache outlives the pass, its history must not
                 return self.forward(idx, cache=cache, trace=trace)
-        start = 0 if cache is None else cache.length
-        self._check_ids(idx, start)
         if cache is not None:
             cache.check(self.cfg, self.tok_emb.weight.dtype, *idx.shape)
+        start = 0 if cache is None else cache.length
         pos = torch.arange(start, start + idx.shape[1], device=idx.device)  # (T,)
         x = self.tok_emb(idx) + self.pos_emb(pos)  # (B, T, C) + (T, C) -> (B, T, C)
         if trace is not None:
@@ -276,12 +204,13 @@ class GPT(nn.Module):
         Args:
             idx, targets: (B, T); targets[b, t] is the id that follows idx[b, t], or -100 where
                 nothing is to be predicted.
+
+        Raises:
+            ValueError: as for the logits; targets of another shape or outside the vocabulary.
         """
-        self._check_targets(targets, idx)
-        logits, flat = self(idx).flatten(0, 1), targets.flatten().long()  # (B*T, V), (B*T,)
-        if (flat == IGNORE).all():
-            return logits.sum() * 0.0 + 0.0  # 0, not -0, with a gradient of 0: no mean of nothing
-        return F.cross_entropy(logits, flat, ignore_index=IGNORE)
+        if not torch.compiler.is_compiling():
+            check_targets(_numbers("targets", targets), _numbers("idx", idx), self.cfg)
+        return next_token_loss(self(idx), targets)
 
     def new_cache(self, max_len: int | None = None) -> KVCache:
         """Return an empty cache for one sequence, in the model's dtype and on its device."""
@@ -295,50 +224,79 @@ class GPT(nn.Module):
         The training mode of every part, the gradient mode and the random state are left as they
         were, also after an error. With a cache, `ids` follow those it holds.
         """
+        check_few(ids, 0 if cache is None else cache.length, self.cfg)
         idx = torch.tensor([ids], device=self.tok_emb.weight.device)  # (1, T)
         with evaluating(self):
-            return self(idx, cache=cache)[0, -1].float().cpu().numpy()  # (1, T, V) -> (V,)
+            return self.forward(idx, cache=cache)[0, -1].float().cpu().numpy()  # (1, T, V) -> (V,)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return every parameter by name, a tied one once, gathered where FSDP has sharded them.
+
+        Raises:
+            ValueError: they are not those of the configuration.
+        """
+        self.check_fits()
+        return {name: whole(p.detach()).contiguous() for name, p in self.named_parameters()}
+
+    def check_fits(self) -> None:
+        """Raise ValueError where the parameters are not those that the configuration promises."""
+        if wrong := misfit(self.cfg, {n: tuple(p.shape) for n, p in self.named_parameters()}):
+            raise ValueError(
+                f"the model is not as its configuration says: {wrong}; tie_weights must be True"
+                " where the head is the token table, and only there"
+            )
 
     def num_params(self) -> int:
         """Count the stored numbers; a tied head counts once."""
         return sum(param.numel() for param in self.parameters())
 
-    def _check_ids(self, idx: Tensor, start: int) -> None:
-        if not isinstance(idx, Tensor):
-            raise ValueError(f"idx must be a tensor of shape (B, T), got {type(idx).__name__}")
-        if idx.dim() != 2 or idx.shape[1] == 0:
-            raise ValueError(f"idx must have shape (B, T), T at least 1; got {tuple(idx.shape)}")
-        if idx.dtype not in (torch.int64, torch.int32):
-            raise ValueError(f"idx must hold int64 or int32 token ids, got dtype {idx.dtype}")
-        if start + idx.shape[1] > self.cfg.context_length:
-            raise ValueError(
-                f"{start + idx.shape[1]} positions exceed the context length"
-                f" {self.cfg.context_length}"
-            )
-        self._check_range("token id", idx, (idx < 0) | (idx >= self.cfg.vocab_size))
 
-    def _check_targets(self, targets: Tensor, idx: Tensor) -> None:
-        for name, ids in (("idx", idx), ("targets", targets)):
-            if not isinstance(ids, Tensor):
-                raise ValueError(f"{name} must be a tensor, got {type(ids).__name__}")
-        if targets.shape != idx.shape:
-            raise ValueError(
-                f"targets must have the shape of idx {tuple(idx.shape)}, got {tuple(targets.shape)}"
-            )
-        if targets.dtype not in (torch.int64, torch.int32):
-            raise ValueError(
-                f"targets must hold int64 or int32 token ids, got dtype {targets.dtype}"
-            )
-        self._check_range(
-            "target",
-            targets,
-            ((targets < 0) & (targets != IGNORE)) | (targets >= self.cfg.vocab_size),
-        )
+def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean of -log softmax(logits)[target] in nats over the targets not IGNOREd.
 
-    def _check_range(self, what: str, ids: Tensor, outside: Tensor) -> None:
-        if outside.any():
-            b, t = (int(i) for i in outside.nonzero()[0])
-            raise ValueError(
-                f"{what} {int(ids[b, t])} at row {b}, position {t} is outside the vocabulary"
-                f" 0..{self.cfg.vocab_size - 1}"
-            )
+    Args:
+        logits: (B, T, V).
+        targets: (B, T); where all are ignored the loss is 0, with a gradient of 0.
+    """
+    flat = targets.flatten().long()  # (B, T) -> (B*T,)
+    total = F.cross_entropy(logits.flatten(0, 1), flat, ignore_index=IGNORE, reduction="sum")
+    return total / (flat != IGNORE).sum().clamp(min=1)
+
+
+def unwrapped(model: nn.Module) -> GPT:
+    """Return the GPT itself, also from inside what `torch.compile` returns.
+
+    Raises:
+        TypeError: it is none.
+    """
+    inner = getattr(model, "_orig_mod", model)
+    if not isinstance(inner, GPT):
+        raise TypeError(f"model must be a GPT, got {type(model).__name__}")
+    return inner
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off inside the block; every module then gets its own mode back."""
+    training = [module for module in model.modules() if module.training]
+    try:
+        for module in training:
+            module.training = False
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def whole(x: Tensor) -> Tensor:
+    """Gather a tensor that FSDP has sharded; any other is returned as it is. All must call it."""
+    return x.full_tensor() if hasattr(x, "full_tensor") else x
+
+
+def _numbers(name: str, ids: Tensor, kind: str = "a tensor") -> NDArray[np.integer[Any]]:
+    """Return the ids as an array to look at: the same memory on the CPU, a copy from elsewhere."""
+    if not isinstance(ids, Tensor):
+        raise ValueError(f"{name} must be {kind}, got {type(ids).__name__}")
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"{name} must hold int64 or int32 token ids, got dtype {ids.dtype}")
+    return ids.detach().cpu().numpy()

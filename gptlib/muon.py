@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from gptlib import parallel
+from gptlib.model import GPT, whole
+from gptlib.recipe import TrainConfig
 
 # One odd polynomial a x + b x^3 + c x^5 per iteration. Each stays as near to 1 as such a one can
 # over the singular values that its predecessor leaves, starting from 0.003 to 1 (Amsel et al.,
@@ -135,11 +137,56 @@ class Muon(torch.optim.Optimizer):
             for i, (p, u) in enumerate(zip(params, ahead, strict=True)):
                 if (int(self.state[p]["step"]) + i) % group["every"] == 0:
                     turn.append((group, p))
-                    pieces += parallel.whole(u).chunk(group["parts"])
+                    pieces += whole(u).chunk(group["parts"])
         directions = iter(orthogonalize(pieces))
         for group, p in turn:
             parts = [next(directions) for _ in range(group["parts"])]
             (n, m), lr = parts[0].shape, group["lr"] * group["every"]
             p.mul_(1 - lr * group["weight_decay"])
-            whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-            p.add_(parallel.like(whole, p), alpha=-lr * max(1.0, n / m) ** 0.5)
+            direction = parts[0] if len(parts) == 1 else torch.cat(parts)
+            p.add_(parallel.like(direction, p), alpha=-lr * max(1.0, n / m) ** 0.5)
+
+
+def make_optimizers(model: GPT, config: TrainConfig) -> list[torch.optim.Optimizer]:
+    """Return AdamW, and Muon beside it for the matrices of the blocks where the recipe says so.
+
+    Each parameter is in exactly one group of one optimizer, a tied one once. Matrices and tables
+    decay, biases and norms do not. A group's "ratio" is its rate over AdamW's.
+    """
+    matrices: dict[int, list[torch.nn.Parameter]] = {1: [], 3: []}  # by matrices stored in one
+    rest: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}  # by whether they decay
+    for name, param in model.named_parameters():
+        if config.optimizer == "muon" and name.startswith("blocks.") and param.dim() == 2:
+            matrices[3 if name.endswith("qkv.weight") else 1].append(param)
+        else:
+            rest[param.dim() >= 2].append(param)
+    optimizers: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(
+            [
+                {
+                    "params": params,
+                    "weight_decay": config.weight_decay if decays else 0.0,
+                    "ratio": 1.0,
+                }
+                for decays, params in rest.items()
+            ],
+            lr=config.learning_rate,
+            betas=(config.beta1, config.beta2),
+            fused=True,
+        )
+    ]
+    if config.optimizer == "muon":
+        ratio = config.muon_learning_rate / config.learning_rate
+        optimizers.append(
+            Muon(
+                [
+                    {"params": params, "parts": parts, "ratio": ratio}
+                    for parts, params in matrices.items()
+                ],
+                lr=config.muon_learning_rate,
+                momentum=config.momentum,
+                weight_decay=config.weight_decay,
+                every=config.muon_every,
+            )
+        )
+    return optimizers

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gptlib.model import GPT
+from gptlib.model import GPT, next_token_loss
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -95,7 +95,8 @@ class Loss(nn.Module):
     def forward(self, idx: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss in nats per counted token; idx and targets are (B, T)."""
         with _recomputing(self.model) if self.recompute else contextlib.nullcontext():
-            return self.model.loss(idx, targets)
+            logits = nn.Module.__call__(self.model, idx)  # past the door: corpora were checked
+            return next_token_loss(logits, targets)
 
 
 @contextlib.contextmanager
@@ -121,7 +122,7 @@ def loss_module(model: GPT, *, recompute: bool, compile: bool, fsdp: bool) -> nn
     """
     loss: nn.Module = Loss(model, recompute=recompute)
     if world_size() > 1 and fsdp:
-        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.fsdp import fully_shard  # here, because it takes a second
 
         for block in model.blocks:
             fully_shard(block)
@@ -131,6 +132,27 @@ def loss_module(model: GPT, *, recompute: bool, compile: bool, fsdp: bool) -> nn
     if compile:
         loss.compile()
     return loss
+
+
+def optimizer_state(model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> dict[str, Any]:
+    """Return "state", by parameter name, and "param_groups", whole and on the CPU. All call it."""
+    from torch.distributed.checkpoint import state_dict  # here, because it takes half a second
+
+    options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
+    return dict(state_dict.get_optimizer_state_dict(model, optimizers, options=options))
+
+
+def restore_optimizers(
+    model: nn.Module,
+    optimizers: list[torch.optim.Optimizer],
+    state: dict[str, dict[str, Tensor]],
+) -> None:
+    """Put back the "state" of `optimizer_state`, which every process holds whole."""
+    from torch.distributed.checkpoint import state_dict  # here, because it takes half a second
+
+    saved = {**optimizer_state(model, optimizers), "state": state}
+    options = state_dict.StateDictOptions(full_state_dict=True)
+    state_dict.set_optimizer_state_dict(model, optimizers, saved, options=options)
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:
@@ -144,11 +166,6 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
     if precision == "float32":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
-
-
-def whole(x: Tensor) -> Tensor:
-    """Gather a tensor that FSDP has sharded; any other is returned as it is. All must call it."""
-    return x.full_tensor() if hasattr(x, "full_tensor") else x
 
 
 def like(x: Tensor, like: Tensor) -> Tensor:

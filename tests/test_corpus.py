@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptlib import _data_packages, corpus
-from gptlib.tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
+from gptlib import corpus
+from gptlib.text import data_packages
+from gptlib.text.tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
 
 # --- Shakespeare
 
@@ -19,7 +20,7 @@ from gptlib.tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
 def test_shakespeare_has_the_published_hash_and_length() -> None:
     text = corpus.shakespeare()
     assert len(text) == corpus.SHAKESPEARE_LENGTH
-    assert _data_packages.sha256(text.encode("ascii")) == corpus.SHAKESPEARE_SHA256
+    assert data_packages.sha256(text.encode("ascii")) == corpus.SHAKESPEARE_SHA256
     assert corpus.shakespeare() is text
 
 
@@ -76,7 +77,7 @@ def test_damaged_play_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     shutil.copytree(corpus.shakespeare_folder(), plays)
     hamlet = plays / "tragedies" / "hamlet.md"
     hamlet.write_bytes(hamlet.read_bytes()[:100_000])
-    monkeypatch.setattr(_data_packages, "folder", lambda module, distribution: tmp_path)
+    monkeypatch.setattr(data_packages, "folder", lambda module, distribution: tmp_path)
     corpus.shakespeare.cache_clear()
     with pytest.raises(ValueError, match=corpus.SHAKESPEARE_SHA256) as caught:
         corpus.shakespeare()

@@ -10,7 +10,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from gptlib import GPT, ByteTokenizer, GPTConfig, NumpyGPT, generate, gpt2, gpt2_tokenizer
-from gptlib.numpy_gpt.model import parameter_shapes
+from gptlib.config import parameter_shapes
 
 # The four released shapes, scaled down: the same layers and heads, a sixteenth of the head size.
 SCALED = {
@@ -191,7 +191,7 @@ def test_loading_takes_little_more_memory_than_the_weights(tmp_path):
     size = (tmp_path / "model.safetensors").stat().st_size
     code = f"""
 import resource, torch
-import gptlib.gpt2
+import gptlib.storage.gpt2
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()
 model = gptlib.gpt2.load({str(tmp_path)!r})
@@ -600,7 +600,7 @@ def test_a_model_that_is_not_the_released_one_is_told_so(cfg):
 
 def test_the_released_numbers_are_accepted(monkeypatch):
     """No network here: a stand-in answers with the stored numbers, and with one of them wrong."""
-    from gptlib.gpt2 import proof
+    from gptlib.storage.gpt2 import proof
 
     model = GPT(GPTConfig.preset("gpt2-small", n_layers=1))
     monkeypatch.setattr(proof, "parameter_shapes", lambda cfg: {})

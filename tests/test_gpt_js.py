@@ -11,7 +11,7 @@ import torch
 from playwright.sync_api import Browser, Error, Page
 
 from gptlib import GPT, ByteTokenizer, GPTConfig, NumpyGPT, checkpoint, corpus, generate, sampling
-from gptlib.panels import engine
+from gptlib.page_gpt import packing, scripts
 
 pytestmark = pytest.mark.browser
 
@@ -53,9 +53,9 @@ def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page()
     requests: list[str] = []
     page.route("**/*", lambda route: (requests.append(route.request.url), route.abort()))
-    packed = {name: engine.pack(model, "float32") for name, model in MODELS.items()}
-    packed["packaged"] = engine.pack(checkpoint.packaged()[0])
-    page.evaluate(LOAD, [engine.source(), packed])
+    packed = {name: packing.pack(model, "float32") for name, model in MODELS.items()}
+    packed["packaged"] = packing.pack(checkpoint.packaged()[0])
+    page.evaluate(LOAD, [scripts.engine(), packed])
     yield page
     page.close()
     assert not requests
@@ -210,8 +210,8 @@ def test_the_packaged_model_keeps_its_best_token_on_99_percent_of_held_out_text(
 
 def test_int8_weights_are_off_by_half_a_step_at_most(page: Page) -> None:
     net = NumpyGPT.from_torch(MODELS["odd"])
-    packed = engine.pack(net)
-    decoded, unpacked = ask(page, "engine.decodeWeights", packed), engine.unpack(packed).params
+    packed = packing.pack(net)
+    decoded, unpacked = ask(page, "engine.decodeWeights", packed), packing.unpack(packed).params
     assert list(decoded) == list(net.params)
     assert {n for n, p in net.params.items() if p.ndim == 2} - {*packed["rounded"]} == EXACT
     for name, param in net.params.items():
@@ -224,7 +224,7 @@ def test_int8_weights_are_off_by_half_a_step_at_most(page: Page) -> None:
 
 def test_float32_weights_come_back_exactly(page: Page) -> None:
     net = NumpyGPT.from_torch(MODELS["odd"])
-    decoded = ask(page, "engine.decodeWeights", engine.pack(MODELS["odd"], "float32"))
+    decoded = ask(page, "engine.decodeWeights", packing.pack(MODELS["odd"], "float32"))
     for name, param in net.params.items():
         assert np.array_equal(np.array(decoded[name]).reshape(param.shape), param), name
 
@@ -237,7 +237,7 @@ def test_older_browsers_decode_the_same_weights(page: Page) -> None:
         if (fromBase64) Uint8Array.fromBase64 = fromBase64;
         return params;
     }"""
-    packed = engine.pack(MODELS["odd"])
+    packed = packing.pack(MODELS["odd"])
     assert ask(page, without, packed) == ask(page, "engine.decodeWeights", packed)
 
 
@@ -248,13 +248,13 @@ def test_models_of_one_page_share_their_weights(page: Page) -> None:
 
 
 def test_the_mini_model_takes_a_megabyte_and_a_half_at_most() -> None:
-    assert len(json.dumps(engine.pack(MODELS["mini"]))) <= 1.5e6
+    assert len(json.dumps(packing.pack(MODELS["mini"]))) <= 1.5e6
 
 
 def test_a_row_of_zeros_survives_packing() -> None:
     net = NumpyGPT(GPTConfig(5, 4, 4, 1, 1, 0.0))
     net.params["pos_emb.weight"][2] = 0.0
-    table = engine.unpack(engine.pack(net)).params["pos_emb.weight"]
+    table = packing.unpack(packing.pack(net)).params["pos_emb.weight"]
     assert table[2].tolist() == [0, 0, 0, 0]
     assert np.isfinite(table).all()
     assert table[3].any()
@@ -273,14 +273,14 @@ def test_what_the_script_cannot_compute_is_not_packed(
     model: Any, precision: Any, error: type[Exception], complaint: str
 ) -> None:
     with pytest.raises(error, match=complaint):
-        engine.pack(model, precision)
+        packing.pack(model, precision)
 
 
 def test_weights_that_are_not_finite_are_not_packed() -> None:
     net = NumpyGPT(GPTConfig(5, 4, 4, 1, 1))
     net.params["final_norm.scale"][1] = np.nan
     with pytest.raises(ValueError, match=r"final_norm\.scale is not finite"):
-        engine.pack(net)
+        packing.pack(net)
 
 
 # The rule of sampling -----------------------------------------------------------------------------
@@ -381,7 +381,7 @@ BAD_SETTINGS = [
 @pytest.mark.parametrize("settings", BAD_SETTINGS, ids=str)
 def test_settings_that_python_refuses_are_refused(page: Page, settings: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
-        sampling.check_settings(**{"temperature": 1.0, "top_k": None, "top_p": None, **settings})
+        sampling.Settings(**settings)
     with pytest.raises(Error, match=f"(TypeError|RangeError): {next(iter(settings))} must be"):
         ask(page, FILTERS, [[[1.0, 2.0], settings]])
 

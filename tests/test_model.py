@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from gptlib import GPT, GPTConfig, LayerNorm, generate
-from gptlib.model import ACTIVATIONS, causal_mask
+from gptlib.attention import causal_mask
+from gptlib.model import ACTIVATIONS
 
 PROMPT = [15496, 11, 314, 716]  # "Hello, I am"
 GIBBERISH = [27018, 24086, 47843, 30961, 42348, 7267, 49706, 43231, 47062, 34657]

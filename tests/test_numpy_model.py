@@ -264,10 +264,10 @@ def test_dropout_is_drawn_from_the_given_generator_only(tiny):
 def test_gradients_under_dropout_equal_central_differences(tiny, monkeypatch):
     cfg = replace(tiny, drop_rate=0.3)
     net = NumpyGPT.from_torch(pair(cfg)[0], np.float64)
-    real = NumpyGPT._loss_forward
+    real = NumpyGPT.loss_forward
     monkeypatch.setattr(
         NumpyGPT,
-        "_loss_forward",
+        "loss_forward",
         lambda self, idx, targets, _: real(self, idx, targets, np.random.default_rng(7)),
     )
     assert max(check_gradients(net, *batch(cfg)).values()) < 1e-6

@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from gptlib import GPT, ByteTokenizer, CharTokenizer, TrainConfig, Trainer, checkpoint, parallel
+from gptlib import (
+    GPT,
+    ByteTokenizer,
+    CharTokenizer,
+    Run,
+    TrainConfig,
+    Trainer,
+    checkpoint,
+    parallel,
+)
+from gptlib.storage import files
 
 TOKENIZER = CharTokenizer.from_text("abcdefgh")
 CONFIG = TrainConfig(steps=6, batch_size=4, warmup_steps=1, eval_windows=4, eval_every=3)
@@ -56,13 +66,13 @@ def new(cfg, config):
 def train_on_two(cfg, config, out, steps=None):
     def work():
         trainer = new(cfg, config)
-        trainer.run(steps, out=out, progress=False)
+        trainer.run(steps, save=Run(out).save, progress=False)
 
     assert ranks(work) == [0, 0]
 
 
 def losses(out):
-    trainer, _ = Trainer.resume(out, *TEXTS, changes={"fsdp": False})
+    trainer, _ = Run(out).resume(*TEXTS, changes={"fsdp": False})
     return [r.loss for r in trainer.history], [e.loss for e in trainer.evaluations]
 
 
@@ -72,11 +82,11 @@ def test_two_processes_give_the_losses_of_one(tmp_path, tiny, fsdp, optimizer):
     cfg = replace(tiny, tie_weights=True)
     config = replace(CONFIG, optimizer=optimizer)
     alone = new(cfg, config)
-    alone.run(out=tmp_path / "alone", progress=False)
+    alone.run(save=Run(tmp_path / "alone").save, progress=False)
     train_on_two(cfg, replace(config, fsdp=fsdp, micro_batch_size=1), tmp_path / "two")
     for one, two in zip(losses(tmp_path / "alone"), losses(tmp_path / "two"), strict=True):
         assert two == pytest.approx(one, rel=1e-5)
-    model, _ = checkpoint.load(checkpoint.newest(tmp_path / "two"))
+    model, _ = checkpoint.load(Run(tmp_path / "two").newest)
     for a, b in zip(alone.model.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
 
@@ -89,49 +99,49 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path, tiny, fsdp):
     expected = pytest.approx([r.loss for r in through.history], rel=1e-5)
     # two processes, then one
     train_on_two(tiny, config, tmp_path / "a", 3)
-    trainer, _ = Trainer.resume(tmp_path / "a", *TEXTS)
+    trainer, _ = Run(tmp_path / "a").resume(*TEXTS)
     trainer.run(progress=False)
     assert [r.loss for r in trainer.history] == expected
     # one process, then two
-    new(tiny, config).run(3, out=tmp_path / "b", progress=False)
+    new(tiny, config).run(3, save=Run(tmp_path / "b").save, progress=False)
 
     def work():
-        trainer, _ = Trainer.resume(tmp_path / "b", *TEXTS)
-        trainer.run(out=tmp_path / "b", progress=False)
+        trainer, _ = Run(tmp_path / "b").resume(*TEXTS)
+        trainer.run(save=Run(tmp_path / "b").save, progress=False)
 
     assert ranks(work) == [0, 0]
     assert losses(tmp_path / "b")[0] == expected
 
 
 def test_only_the_first_process_writes(tmp_path, tiny, monkeypatch):
-    written_aside = checkpoint.written_aside
+    written_aside = files.written_aside
 
     def checked(folder):
         assert parallel.rank() == 0
         return written_aside(folder)
 
-    monkeypatch.setattr(checkpoint, "written_aside", checked)
+    monkeypatch.setattr(files, "written_aside", checked)
     train_on_two(tiny, CONFIG, tmp_path)
-    assert [folder.name for folder in checkpoint.steps(tmp_path)] == ["step-00000006"]
+    assert [folder.name for folder in Run(tmp_path).checkpoints] == ["step-00000006"]
 
 
 def test_processes_see_other_windows_and_drop_out_other_numbers(tmp_path, tiny):
     def work():
         trainer = new(replace(tiny, drop_rate=0.5), CONFIG)
-        (x, _), *_ = trainer._draw()
+        (x, _), *_ = trainer.draw()
         seen = {"windows": x.tolist(), "dice": torch.rand(3).tolist()}
         (tmp_path / f"{parallel.rank()}.json").write_text(json.dumps(seen))
 
     assert ranks(work) == [0, 0]
     a, b = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
-    (whole, _), *_ = new(tiny, CONFIG)._draw()
+    (whole, _), *_ = new(tiny, CONFIG).draw()
     assert a["windows"] + b["windows"] == whole.tolist()
     assert a["dice"] != b["dice"]
 
 
 def test_a_budget_stops_all_processes_at_the_same_step(tmp_path, tiny):
     train_on_two(tiny, replace(CONFIG, max_tokens=50), tmp_path)  # 4 windows of 8 per step
-    assert checkpoint.newest(tmp_path).name == "step-00000002"
+    assert Run(tmp_path).newest.name == "step-00000002"
 
 
 def test_a_batch_that_cannot_be_shared_is_named(tiny, capfd):
@@ -143,12 +153,12 @@ def test_a_batch_that_cannot_be_shared_is_named(tiny, capfd):
 
 
 def test_a_process_that_dies_ends_the_run_with_a_message(tmp_path, tiny, capfd):
-    from gptlib import cli_train
+    from gptlib.cli import training
 
-    new(tiny, CONFIG).run(1, out=tmp_path, progress=False)
+    new(tiny, CONFIG).run(1, save=Run(tmp_path).save, progress=False)
 
     def work():
-        trainer, _ = Trainer.resume(tmp_path, *TEXTS)
+        trainer, _ = Run(tmp_path).resume(*TEXTS)
         step = trainer.step
 
         def dying():
@@ -158,11 +168,11 @@ def test_a_process_that_dies_ends_the_run_with_a_message(tmp_path, tiny, capfd):
 
         trainer.step = dying
         with pytest.raises(RuntimeError, match="process 0 of 2 stopped at step 3, another"):
-            cli_train._run(trainer, tmp_path, "")
+            training.train_to_the_end(trainer, Run(tmp_path), "")
 
     assert ranks(work) == [0, 7]
-    assert checkpoint.newest(tmp_path).name == "step-00000001"
-    Trainer.resume(tmp_path, *TEXTS)
+    assert Run(tmp_path).newest.name == "step-00000001"
+    Run(tmp_path).resume(*TEXTS)
 
 
 def test_torchrun_runs_the_command_line(tmp_path):
@@ -202,7 +212,7 @@ def test_recomputing_keeps_fewer_activations(tiny):
         )
         trainer = new(tiny, replace(CONFIG, recompute=recompute))
         with hooks:
-            trainer._loss(*trainer._draw()[0])
+            trainer.loss(*trainer.draw()[0])
         return sum(kept)
 
     assert count(True) < count(False) / 2

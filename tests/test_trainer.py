@@ -205,13 +205,13 @@ def test_accumulation_weighs_tokens_and_not_batches(tiny):
 
 def test_ignored_targets_do_not_count_in_the_loss(tiny, tokens):
     trainer = Trainer(GPT(tiny), tokens, tokens, replace(CONFIG, ignore_token=3))
-    x, y = trainer._draw()[0]
+    x, y = trainer.draw()[0]
     assert (y == -100).any()
     counted = y != -100
     with torch.no_grad():
         logits = trainer.model(x)[counted]
         expected = torch.nn.functional.cross_entropy(logits, y[counted]).item()
-        found, n = trainer._loss(x, y).item(), int(counted.sum())
+        found, n = trainer.loss(x, y).item(), int(counted.sum())
     assert found == pytest.approx(expected, rel=1e-6)
     assert 0 < n < 64
 

@@ -17,7 +17,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gptlib import GPT, ByteTokenizer, GPTConfig, TrainConfig, Trainer, checkpoint, corpus, generate
+from gptlib import (
+    GPT,
+    ByteTokenizer,
+    GPTConfig,
+    Run,
+    TrainConfig,
+    Trainer,
+    checkpoint,
+    corpus,
+    generate,
+)
 
 WEIGHTS = Path(__file__).resolve().parent.parent / "gptlib" / "weights"
 SEED = 0
@@ -62,8 +72,8 @@ def train(run: Path, steps: int) -> tuple[Trainer, float]:
         eval_windows=128,
         seed=SEED,
     )
-    if checkpoint.newest(run):
-        trainer, report = Trainer.resume(run, *texts)
+    if Run(run).newest:
+        trainer, report = Run(run).resume(*texts)
         print(report)
     else:
         torch.manual_seed(SEED)

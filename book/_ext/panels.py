@@ -11,7 +11,8 @@ from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
 from gptlib import panels
-from gptlib.panels import base, scripts
+from gptlib.page_gpt import scripts
+from gptlib.panels import base
 
 RUNTIME = Path(__file__).with_name("panels_runtime.js")
 

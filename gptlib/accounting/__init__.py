@@ -1,10 +1,6 @@
 """Count a model's parameters, bytes, cache and FLOPs from its configuration; imports no torch."""
 
-from gptlib.accounting.architectures import ARCHITECTURES
-from gptlib.accounting.assessment import Finding, assess
-from gptlib.accounting.book import Account, CacheKind, Dtype, account
-from gptlib.accounting.ledger import Component
-from gptlib.accounting.machines import (
+from gptlib.accounting.accelerators import (
     MACHINES,
     Limit,
     Machine,
@@ -13,6 +9,10 @@ from gptlib.accounting.machines import (
     prefill_limit,
     ridge_batch,
 )
+from gptlib.accounting.accounts import Account, CacheKind, Dtype, account
+from gptlib.accounting.architectures import ARCHITECTURES
+from gptlib.accounting.assessment import Finding, assess
+from gptlib.accounting.ledger import Component
 from gptlib.accounting.training import (
     TrainingBytes,
     activation_bytes,

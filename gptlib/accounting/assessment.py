@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gptlib.accounting.book import Account
-from gptlib.accounting.machines import Machine, decode_limit, ridge_batch
+from gptlib.accounting.accelerators import Machine, decode_limit, ridge_batch
+from gptlib.accounting.accounts import Account
 from gptlib.accounting.training import CHINCHILLA, tokens_per_parameter, training_flops
 
 

@@ -6,10 +6,10 @@ import dataclasses
 import textwrap
 from typing import Any, get_args
 
-from gptlib._files import shown
+from gptlib._helpers.messages import shown
+from gptlib.accounting.accelerators import Machine, decode_limit, prefill_limit
+from gptlib.accounting.accounts import BITS, Account, CacheKind, component_bytes
 from gptlib.accounting.assessment import Finding
-from gptlib.accounting.book import BITS, Account, CacheKind, component_bytes
-from gptlib.accounting.machines import Machine, decode_limit, prefill_limit
 from gptlib.accounting.training import (
     activation_bytes,
     optimizer_bytes,

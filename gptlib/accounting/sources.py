@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gptlib._files import CONFIG, read_object, shown, steps
+from gptlib._helpers import run_folder
+from gptlib._helpers.files import CONFIG, read_object
+from gptlib._helpers.messages import shown
 from gptlib.accounting.architectures import from_gpt, from_hf
 from gptlib.accounting.shape import Shape
 from gptlib.config import PRESETS, GPTConfig
@@ -48,8 +50,8 @@ def _find(path: Path) -> Path:
     if file.is_file():
         return file
     if path.is_dir():
-        if checkpoints := steps(path):  # all of one architecture
-            return checkpoints[-1] / CONFIG
+        if checkpoint := run_folder.newest(path):  # all are of one architecture
+            return checkpoint / CONFIG
         raise FileNotFoundError(f"the folder {shown(path)} holds no {CONFIG}")
     raise FileNotFoundError(
         f"{shown(path)} is neither a file nor a folder here, nor a preset ({', '.join(PRESETS)})"

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gptlib._numbers import integer
-from gptlib.accounting.book import Account
+from gptlib._helpers.numbers import integer
+from gptlib.accounting.accounts import Account
 
 Optimizer = Literal["adamw", "muon"]
 Precision = Literal["fp32", "mixed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptlib._numbers import integer
+from gptlib._helpers.numbers import integer
 from gptlib.numpy_gpt.model import NumpyGPT
 from gptlib.numpy_gpt.ops import Ids
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
-Ids = NDArray[np.integer[Any]]
-Saved = tuple[Any, ...]
+from gptlib._helpers.ids import IGNORE as IGNORE
+from gptlib._helpers.ids import Ids as Ids
 
-IGNORE = -100  # a target that is not counted, as in torch
+Array = NDArray[np.floating[Any]]
+Saved = tuple[Any, ...]
 
 
 # Linear ---------------------------------------------------------------------------------------

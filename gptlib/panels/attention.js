@@ -1,8 +1,8 @@
 // Attention: what each head of each layer of the packaged model looks at in a text of the reader.
 
 import { COLOURS, PanelView, bars, fixed, html, svg } from "./kit.js";
-import { loadModel } from "./gpt.js";
-import { encodeText, entropy } from "./sampling.js";
+import { loadModel } from "../page_gpt/gpt.js";
+import { encodeText, entropy } from "../page_gpt/sampling.js";
 
 const MOST = 48; // bytes that are read: more would not fit in the picture
 const SHOWN = 6; // positions in the list

@@ -27,7 +27,7 @@ class AttentionPanel(Panel):
         mask: hide later positions, in every layer.
     """
 
-    script = "attention.js"
+    script = "panels/attention.js"
     title = "What a head looks at"
     heights = (696, 1216)
     needs_weights = True

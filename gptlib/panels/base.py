@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import traitlets
 
-from gptlib import tokenizers
-from gptlib.panels import engine, scripts
+from gptlib.page_gpt import packing, scripts
+from gptlib.text import tokenizers
 
 try:
     import anywidget
@@ -32,15 +32,15 @@ STYLE = Path(__file__).with_name("panels.css").read_text(encoding="utf-8")
 @cache
 def packaged_weights() -> dict[str, Any]:
     """Return the packaged mini model for `gpt.js`, with one byte per weight."""
-    from gptlib import checkpoint  # here, because it loads torch
+    from gptlib.storage import checkpoint  # here, because it loads torch
 
-    return engine.pack(checkpoint.packaged()[0])
+    return packing.pack(checkpoint.packaged()[0])
 
 
 @cache
 def page_model() -> GPT:
     """Return the packaged model with its weights rounded as in the page."""
-    return engine.unpack(packaged_weights()).to_torch()
+    return packing.unpack(packaged_weights()).to_torch()
 
 
 class Number(traitlets.Float[float, Any]):
@@ -99,6 +99,17 @@ class Text(traitlets.Unicode[str, Any]):
                 f"{self.name} must be a text of at most {self.most} characters, got {value!r:.60}"
             )
         return tokenizers.clean(value)
+
+
+class Sent(traitlets.Dict):
+    """A table of Python's that the script needs too, such as the presets; nobody can change it."""
+
+    def validate(self, obj: Any, value: Any) -> dict[str, Any]:
+        """Return the table, or raise TraitError where it is another one."""
+        own: Any = self.default(obj)
+        if value != own:
+            raise traitlets.TraitError(f"{self.name} cannot be changed, got {value!r:.60}")
+        return dict(own)
 
 
 class Panel(anywidget.AnyWidget):

@@ -33,7 +33,7 @@ class DepthPanel(Panel):
         seed: which random inputs, targets and weights, 0 to 9; deeper nets begin with the same.
     """
 
-    script = "depth.js"
+    script = "panels/depth.js"
     title = "Gradients at depth"
     heights = (525, 665)
 

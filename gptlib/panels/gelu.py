@@ -27,7 +27,7 @@ class GeluPanel(Panel):
         bias: what is added to the twelve inputs, in [-6, 3].
     """
 
-    script = "gelu.js"
+    script = "panels/gelu.js"
     title = "GELU and ReLU"
     heights = (703, 1024)
 

@@ -2,14 +2,6 @@
 
 import { COLOURS, PanelView, count, fixed, html, memory, svg } from "./kit.js";
 
-const gpt2 = { V: 50257 };
-const MODELS = {
-  "gpt2-small": { ...gpt2, L: 12, H: 12, C: 768 },
-  "gpt2-medium": { ...gpt2, L: 24, H: 16, C: 1024 },
-  "gpt2-large": { ...gpt2, L: 36, H: 20, C: 1280 },
-  "gpt2-xl": { ...gpt2, L: 48, H: 25, C: 1600 },
-  mini: { V: 256, L: 4, H: 4, C: 128 },
-};
 const KINDS = ["rows", "scores", "multiply-adds"];
 const WAYS = [
   ["no cache", false],
@@ -36,8 +28,8 @@ function work({ L, H, C, V }, { seen, fresh }) {
   };
 }
 
-function compute({ model, prompt_length, new_tokens, step }) {
-  const sizes = MODELS[model];
+function compute({ model, prompt_length, new_tokens, step, sizes: all }) {
+  const sizes = all[model];
   const present = Math.min(step, new_tokens);
   const found = {};
   for (const [way, cached] of WAYS) {
@@ -188,7 +180,7 @@ function render({ model, el }) {
     view.range("new_tokens", { label: "new tokens", min: 1, max: MOST_STEPS }),
     view.select("model", {
       label: "model",
-      options: Object.keys(MODELS).map((name) => [name, name.replace("gpt2-", "GPT-2 ")]),
+      options: Object.keys(view.model.get("sizes")).map((name) => [name, name.replace("gpt2-", "GPT-2 ")]),
     }),
   );
   const slider = view.range("step", { label: "step", min: 1, max: MOST_STEPS });

@@ -6,9 +6,14 @@ import traitlets
 
 from gptlib import accounting
 from gptlib.config import PRESETS, GPTConfig
-from gptlib.panels.base import Panel, Whole
+from gptlib.panels.base import Panel, Sent, Whole
 
 WAYS = {"no cache": False, "cache": True}
+
+
+def sizes(cfg: GPTConfig) -> dict[str, int]:
+    """Return what the counts depend on, under the letters of the chapters."""
+    return {"V": cfg.vocab_size, "L": cfg.n_layers, "H": cfg.n_heads, "C": cfg.emb_dim}
 
 
 class CachePanel(Panel):
@@ -21,7 +26,7 @@ class CachePanel(Panel):
         step: the step shown; the last one where there are fewer.
     """
 
-    script = "kv_cache.js"
+    script = "panels/kv_cache.js"
     title = "What a step computes, with and without a cache"
     heights = (643, 1125)
 
@@ -29,6 +34,7 @@ class CachePanel(Panel):
     prompt_length = Whole(4, min=1, max=8).tag(sync=True)
     new_tokens = Whole(6, min=1, max=8).tag(sync=True)
     step = Whole(3, min=1, max=8).tag(sync=True)
+    sizes = Sent({name: sizes(GPTConfig.preset(name)) for name in PRESETS}).tag(sync=True)
 
     def numbers(self) -> dict[str, float]:
         """Return what both ways do at this step and up to it, and the bytes that they keep."""

@@ -28,7 +28,7 @@ class LayerNormPanel(Panel):
         neighbours: "alone", "quiet" or "loud": the other rows of the batch that batch norm sees.
     """
 
-    script = "layer_norm.js"
+    script = "panels/layer_norm.js"
     title = "Layer norm, by hand"
     heights = (536, 925)
 

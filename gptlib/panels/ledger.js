@@ -2,22 +2,6 @@
 
 import { COLOURS, PanelView, bars, chart, count, fixed, html, memory } from "./kit.js";
 
-const gpt2 = { vocab_size: 50257, context_length: 1024, tie_weights: true, qkv_bias: true };
-const PRESETS = [
-  ["GPT-2 small, as released", { ...gpt2, emb_dim: 768, n_layers: 12 }],
-  ["GPT-2 medium", { ...gpt2, emb_dim: 1024, n_layers: 24 }],
-  ["GPT-2 large", { ...gpt2, emb_dim: 1280, n_layers: 36 }],
-  ["GPT-2 xl", { ...gpt2, emb_dim: 1600, n_layers: 48 }],
-  [
-    "source A's machine",
-    { ...gpt2, emb_dim: 768, n_layers: 12, tie_weights: false, qkv_bias: false },
-  ],
-  [
-    "the book's mini model",
-    { ...gpt2, vocab_size: 256, context_length: 256, emb_dim: 128, n_layers: 4, qkv_bias: false },
-  ],
-];
-
 const DTYPES = [
   ["fp32", "float32"],
   ["bf16", "bfloat16"],
@@ -92,14 +76,15 @@ const percent = (part, whole) => `${fixed((100 * part) / whole, 1)}\u00a0%`;
 
 /** Make the choice of a named machine: it sets the sliders, and shows which name they match. */
 function presets(view) {
-  const names = Object.keys(PRESETS[0][1]);
+  const all = Object.entries(view.model.get("presets"));
+  const names = Object.keys(all[0][1]);
   const custom = html("option", { disabled: true }, "custom");
-  const options = PRESETS.map(([name]) => html("option", {}, name));
+  const options = all.map(([name]) => html("option", {}, name));
   const choice = html("select", {}, custom, ...options);
   const match = (sizes) => names.every((name) => view.model.get(name) === sizes[name]);
-  const update = () => (choice.selectedIndex = 1 + PRESETS.findIndex(([, sizes]) => match(sizes)));
+  const update = () => (choice.selectedIndex = 1 + all.findIndex(([, sizes]) => match(sizes)));
   choice.addEventListener("change", () => {
-    for (const [name, value] of Object.entries(PRESETS[choice.selectedIndex - 1][1]))
+    for (const [name, value] of Object.entries(all[choice.selectedIndex - 1][1]))
       view.model.set(name, value);
     view.model.save_changes();
   });

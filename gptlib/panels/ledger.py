@@ -6,12 +6,26 @@ import traitlets
 
 from gptlib import accounting
 from gptlib.config import GPTConfig
-from gptlib.panels.base import Panel, Whole
+from gptlib.panels.base import Panel, Sent, Whole
 
 # What the ledger depends on. The number of heads is left out: it cuts the width into pieces and
 # changes no count.
 SIZES = ("vocab_size", "context_length", "emb_dim", "n_layers", "tie_weights", "qkv_bias")
 DTYPES = ("fp32", "bf16", "int8", "int4")
+SMALL = GPTConfig.preset("gpt2-small")
+CHOICES = {
+    "GPT-2 small, as released": SMALL,
+    "GPT-2 medium": GPTConfig.preset("gpt2-medium"),
+    "GPT-2 large": GPTConfig.preset("gpt2-large"),
+    "GPT-2 xl": GPTConfig.preset("gpt2-xl"),
+    "source A's machine": GPTConfig(),
+    "the book's mini model": GPTConfig.preset("mini"),
+}
+
+
+def sizes(cfg: GPTConfig) -> dict[str, int]:
+    """Return what the ledger depends on."""
+    return {name: getattr(cfg, name) for name in SIZES}
 
 
 class LedgerPanel(Panel):
@@ -25,23 +39,24 @@ class LedgerPanel(Panel):
         texts: sequences written at once, 1 to 64, each with a cache of its own.
     """
 
-    script = "ledger.js"
+    script = "panels/ledger.js"
     title = "The ledger of a GPT"
     heights = (720, 1050)
 
-    vocab_size = Whole(50257, min=256, max=131_211).tag(sync=True)
-    context_length = Whole(1024, min=128, max=8192).tag(sync=True)
-    emb_dim = Whole(768, min=64, max=4096).tag(sync=True)
-    n_layers = Whole(12, min=1, max=96).tag(sync=True)
+    vocab_size = Whole(SMALL.vocab_size, min=256, max=131_211).tag(sync=True)
+    context_length = Whole(SMALL.context_length, min=128, max=8192).tag(sync=True)
+    emb_dim = Whole(SMALL.emb_dim, min=64, max=4096).tag(sync=True)
+    n_layers = Whole(SMALL.n_layers, min=1, max=96).tag(sync=True)
     tie_weights = traitlets.Bool(True).tag(sync=True)
     qkv_bias = traitlets.Bool(True).tag(sync=True)
     dtype = traitlets.Enum(DTYPES, "fp32").tag(sync=True)
     texts = Whole(8, min=1, max=64).tag(sync=True)
+    presets = Sent({name: sizes(cfg) for name, cfg in CHOICES.items()}).tag(sync=True)
 
     @classmethod
     def of(cls, cfg: GPTConfig) -> LedgerPanel:
         """Return the panel set to a model's sizes, such as `GPTConfig.preset("gpt2-xl")`."""
-        return cls(**{name: getattr(cfg, name) for name in SIZES})
+        return cls(**sizes(cfg))
 
     def numbers(self) -> dict[str, float]:
         """Return parameters by component, bytes by type, bytes of the caches by length."""

@@ -2,14 +2,13 @@
 
 import { COLOURS, PanelView, count, html, svg } from "./kit.js";
 
-const N_LAYERS = 12; // as in GPTConfig()
-const CONTEXT = 1024;
 const LAST = 17;
 const SPLIT = 4; // place in the list of the stage that splits the width among the heads
 const ROW = 22; // pixels
 
 /** Return the stages in order; a part inside a block stands aside of the stream. */
-function stagesOf({ vocab_size: V, emb_dim: C, n_heads: H, batch: B, length: T }) {
+function stagesOf({ vocab_size: V, emb_dim: C, n_heads: H, batch: B, length: T, rest }) {
+  const { context_length: N, n_layers: L } = rest; // as in GPTConfig()
   const D = C / H;
   const stream = [B, T, C];
   const [qkv, join] = [3 * C * C, C * C + C];
@@ -21,7 +20,7 @@ function stagesOf({ vocab_size: V, emb_dim: C, n_heads: H, batch: B, length: T }
   const level = "each token's numbers get mean 0 and variance 1";
   return [
     ["token table", embed, stream, V * C, `each id picks a row of ${C} numbers`],
-    ["position table", embed, stream, CONTEXT * C, "each position adds a row of its own"],
+    ["position table", embed, stream, N * C, "each position adds a row of its own"],
     ["dropout", residual, stream, 0, "off, except while training"],
     ["LayerNorm", norm, stream, 2 * C, level, true],
     ["Q, K, V in heads", attention, [3, B, H, T, D], qkv, three, true],
@@ -34,7 +33,7 @@ function stagesOf({ vocab_size: V, emb_dim: C, n_heads: H, batch: B, length: T }
     ["GELU", feedForward, [B, T, 4 * C], 0, "each number is bent by itself", true],
     ["narrow", feedForward, stream, narrow, "back to the width of the stream", true],
     ["add to the stream", residual, stream, 0, add],
-    [`${N_LAYERS - 1} more blocks`, residual, stream, (N_LAYERS - 1) * block, "the same again"],
+    [`${L - 1} more blocks`, residual, stream, (L - 1) * block, "the same again"],
     ["final LayerNorm", norm, stream, 2 * C, level],
     ["head", head, [B, T, V], V * C, "one score for each possible next token"],
   ].map(([name, colour, shape, parameters, does, aside = false]) => {
@@ -137,7 +136,7 @@ function render({ model, el }) {
       view.button("Next stage", () => go(1)),
     ),
     view.range("batch", { label: "batch B", min: 1, max: 8 }),
-    view.range("length", { label: "length T", min: 1, max: CONTEXT }),
+    view.range("length", { label: "length T", min: 1, max: view.model.get("rest").context_length }),
   );
   view.group(
     "The machine",

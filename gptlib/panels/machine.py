@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from gptlib.accounting import account
 from gptlib.config import GPTConfig
-from gptlib.panels.base import Panel, Whole
+from gptlib.panels.base import Panel, Sent, Whole
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 STAGES = 17
+BASE = GPTConfig()  # what the reader does not change
 
 
 class MachinePanel(Panel):
@@ -27,16 +28,17 @@ class MachinePanel(Panel):
         batch, length: B and T of the ids that go in.
     """
 
-    script = "machine.js"
+    script = "panels/machine.js"
     title = "The machine by stages"
     heights = (730, 924)
 
     stage = Whole(1, min=1, max=STAGES).tag(sync=True)
-    vocab_size = Whole(50_257, min=257, max=100_257).tag(sync=True)
-    emb_dim = Whole(768, min=64, max=1600).tag(sync=True)
-    n_heads = Whole(12, min=1, max=25).tag(sync=True)
+    vocab_size = Whole(BASE.vocab_size, min=257, max=100_257).tag(sync=True)
+    emb_dim = Whole(BASE.emb_dim, min=64, max=1600).tag(sync=True)
+    n_heads = Whole(BASE.n_heads, min=1, max=25).tag(sync=True)
     batch = Whole(2, min=1, max=8).tag(sync=True)
-    length = Whole(4, min=1, max=1024).tag(sync=True)
+    length = Whole(4, min=1, max=BASE.context_length).tag(sync=True)
+    rest = Sent({"context_length": BASE.context_length, "n_layers": BASE.n_layers}).tag(sync=True)
 
     def config(self) -> GPTConfig:
         """Return the machine, or raise GPTConfig's ValueError where the heads do not fit."""
@@ -57,7 +59,8 @@ class MachinePanel(Panel):
         """Return each stage's name, output and parameters: the real model, without its memory."""
         import torch  # here, because its shapes without memory take seconds to load
 
-        from gptlib.model import ACTIVATIONS, GPT, Block, Trace
+        from gptlib.attention import Trace
+        from gptlib.model import ACTIVATIONS, GPT, Block
 
         stages: list[tuple[str, Tensor, int]] = []
 

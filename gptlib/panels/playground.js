@@ -1,9 +1,9 @@
 // The playground: a prompt, a model that continues it, and each token's alternatives.
 
 import { COLOURS, PanelView, bars, fixed, html } from "./kit.js";
-import { KernelEngine, PageEngine } from "./engines.js";
-import { loadModel } from "./gpt.js";
-import { encodeText, entropy, traceFilters } from "./sampling.js";
+import { KernelWriter, PageWriter } from "./writers.js";
+import { loadModel } from "../page_gpt/gpt.js";
+import { encodeText, entropy, traceFilters } from "../page_gpt/sampling.js";
 
 const SHOWN = 10; // tokens in the list of bars
 const LAST = 251; // of the slider that shows tokens: the one after the text
@@ -210,7 +210,7 @@ async function render({ model, el }) {
   showPrompt();
   view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
   const reply = await view.weights();
-  engine = reply.vocabulary ? new KernelEngine(view, reply) : new PageEngine(reply);
+  engine = reply.vocabulary ? new KernelWriter(view, reply) : new PageWriter(reply);
   await ask();
 
   return view.start((state) => {

@@ -8,9 +8,9 @@ import numpy as np
 
 from gptlib import sampling
 from gptlib.panels.base import Number, Panel, Text, Whole, page_model
-from gptlib.panels.python_engine import PythonEngine
+from gptlib.panels.kernel_writer import KernelWriter
 from gptlib.sampling import LanguageModel
-from gptlib.tokenizers import ByteTokenizer, Tokenizer
+from gptlib.text.tokenizers import ByteTokenizer, Tokenizer
 
 SHOWN = 10  # of the most probable next tokens
 
@@ -31,7 +31,7 @@ class PlaygroundPanel(Panel):
         look: which written token the bars belong to; beyond the last one it is the next one.
     """
 
-    script = "playground.js"
+    script = "panels/playground.js"
     title = "Playground"
     heights = (618, 1128)
     needs_weights = True
@@ -50,7 +50,7 @@ class PlaygroundPanel(Panel):
         tokenizer: Tokenizer | None = None,
         **values: Any,
     ) -> None:
-        self._python = model and PythonEngine(model, tokenizer or ByteTokenizer())
+        self._python = model and KernelWriter(model, tokenizer or ByteTokenizer())
         super().__init__(**values)
 
     def _answer(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
@@ -66,7 +66,9 @@ class PlaygroundPanel(Panel):
             return {}
         model = page_model()
         logits = model.next_logits(ids[-model.cfg.context_length :])
-        found = sampling.trace(logits, self.temperature, self.top_k or None, self.top_p)
+        found = sampling.trace(
+            logits, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p
+        )
         best = np.sort(found.raw)[::-1][:SHOWN].tolist()
         return {
             "entropy": sampling.entropy(found.raw),

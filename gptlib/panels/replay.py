@@ -41,7 +41,7 @@ class ReplayPanel(Panel):
         history: the run, see `History`; that of the packaged model by default.
     """
 
-    script = "replay.js"
+    script = "panels/replay.js"
     title = "A training run, replayed"
     heights = (585, 1057)
 

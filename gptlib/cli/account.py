@@ -1,0 +1,68 @@
+"""The command that counts: `gptlib account`."""
+
+from __future__ import annotations
+
+import json as json_format
+from typing import Annotated, Literal
+
+import tyro
+
+from gptlib import accounting
+from gptlib._helpers.numbers import integer
+from gptlib.accounting import report
+
+
+def account(
+    model: Annotated[str | None, tyro.conf.Positional] = None,
+    compare: tuple[str, str] | None = None,
+    context: int | None = None,
+    dtype: Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"] = "bf16",
+    batch: int = 1,
+    machine: str = "a100",
+    training_tokens: float | None = None,
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+) -> None:
+    """Count a model's parameters, bytes, cache and FLOPs from its configuration alone.
+
+    Args:
+        model: A preset such as gpt2-small, a config.json, or a folder that holds one.
+        compare: Two models, put side by side.
+        context: Tokens in the cache and the window; by default what the model promises.
+        dtype: Of the weights; the cache is bf16 where they are int8 or int4.
+        batch: Texts side by side.
+        machine: Whose limits apply: v100, a100, h100, h200, b200, mi300x, tpu-v5e or rtx4090.
+        training_tokens: Tokens the model was trained on, for their ratio to its parameters.
+        json: Print every figure as JSON instead of a table.
+    """
+    if (model is None) == (compare is None):
+        raise ValueError("name one model, or two after --compare")
+    integer("batch", batch, 1)
+    if context is not None:
+        integer("context", context, 1)
+    on = accounting.machine(machine)
+    names = compare or (str(model),)
+    accounts = [accounting.account(name) for name in names]
+    contexts = [context or acc.shape.context_length for acc in accounts]
+    if compare is not None and not json:
+        pair, lengths = (accounts[0], accounts[1]), (contexts[0], contexts[1])
+        print(report.compare(compare, pair, on, lengths, dtype, batch, training_tokens))
+        return
+    found = [
+        accounting.assess(
+            acc,
+            on,
+            context=S,
+            dtype=dtype,
+            batch_size=batch,
+            training_tokens=training_tokens,
+        )
+        for acc, S in zip(accounts, contexts, strict=True)
+    ]
+    if json:
+        figures = [
+            {"name": name, **report.as_dict(acc, on, S, dtype, batch, findings)}
+            for name, acc, S, findings in zip(names, accounts, contexts, found, strict=True)
+        ]
+        print(json_format.dumps(figures if compare else figures[0], indent=2))
+    else:
+        print(report.table(names[0], accounts[0], on, contexts[0], dtype, batch, found[0]))

@@ -1,0 +1,43 @@
+"""What the commands share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from gptlib.text import tokenizers
+from gptlib.text.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from gptlib.run import Run
+
+OWN_CORPUS = "shakespeare"  # the package's; a folder of that name is "./shakespeare"
+
+
+def say(line: str) -> None:
+    """Tell the user something, on standard error."""
+    sys.stderr.write(line + "\n")
+
+
+def say_once(line: str) -> None:
+    """Say it in the first process only."""
+    if os.environ.get("RANK", "0") == "0":
+        say(line)
+
+
+def refuse_held(run: Run, option: str, overwrite: bool) -> None:
+    """Raise ValueError where a folder holds a run or a model that would be lost."""
+    if run.held and not overwrite:
+        hint = ", --resume it" if run.newest and option == "--out" else ""
+        raise ValueError(
+            f"{run.folder} already holds {run.held}; choose another {option}{hint}, or --overwrite"
+            " it"
+        )
+
+
+def make_tokenizer(kind: str, text: str) -> Tokenizer:
+    """Return a tokenizer of the kind "bytes", "chars" (those of `text`) or "gpt2"."""
+    if kind == "chars":
+        return tokenizers.CharTokenizer.from_text(text)
+    return tokenizers.ByteTokenizer() if kind == "bytes" else tokenizers.gpt2_tokenizer()

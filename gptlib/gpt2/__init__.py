@@ -1,8 +1,0 @@
-"""Real GPT-2 weights: read from the published files, written back for others, proven equal."""
-
-from gptlib.gpt2.names import is_transposed, their_name
-from gptlib.gpt2.proof import Verdict, verify
-from gptlib.gpt2.reading import load, load_tokenizer
-from gptlib.gpt2.writing import export
-
-__all__ = ["Verdict", "export", "is_transposed", "load", "load_tokenizer", "their_name", "verify"]

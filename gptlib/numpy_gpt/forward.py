@@ -1,0 +1,193 @@
+"""The forward pass in NumPy: the function of `gptlib.GPT`, whatever multiplies its matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gptlib._helpers.ids import check_few, check_ids, check_targets
+from gptlib.config import TABLES, GPTConfig, parameter_shapes
+from gptlib.kv_cache import NumpyKVCache
+from gptlib.numpy_gpt import ops
+from gptlib.numpy_gpt.ops import Array, Ids, Saved
+
+Params = dict[str, Array]  # under the torch model's names; a tied head has no entry of its own
+Product = Callable[[str, Array], tuple[Array, Saved]]  # a matrix's name and (..., I) -> (..., O)
+
+
+class ForwardGPT:
+    """A GPT that reads: logits, loss and cache, without gradients.
+
+    Args:
+        cfg: the model's configuration, every switch of it.
+        params: tables and norms by name, and the matrices where no `product` has them.
+        product: multiplies (..., I) by the matrix of a part, "head" or "blocks.0.ff.up", and adds
+            its bias; by default NumPy does, with the matrices in `params`.
+    """
+
+    def __init__(self, cfg: GPTConfig, params: Params, product: Product | None = None) -> None:
+        self.cfg, self.params, self.product = cfg, params, product
+        self.dtype = params["tok_emb.weight"].dtype
+
+    def num_params(self) -> int:
+        """Count the stored numbers; a tied head counts once."""
+        return sum(math.prod(shape) for shape in parameter_shapes(self.cfg).values())
+
+    def forward(self, idx: Ids, cache: NumpyKVCache | None = None) -> Array:
+        """Score every possible next token at every position.
+
+        Args:
+            idx: (B, T) token ids; with a cache, the T ids that follow those already in it.
+            cache: filled by this call and advanced by T positions.
+
+        Returns:
+            logits: (B, T, V).
+
+        Raises:
+            ValueError: wrong shape or dtype, an id outside the vocabulary, too many positions.
+        """
+        check_ids(idx, 0 if cache is None else cache.length, self.cfg)
+        x, _ = self._stream(idx, cache)
+        return self._head_forward(x)[0]
+
+    def new_cache(self, max_len: int | None = None) -> NumpyKVCache:
+        """Return an empty cache for one sequence of at most `max_len` positions."""
+        return NumpyKVCache(self.cfg, max_len=max_len, dtype=self.dtype)
+
+    def next_logits(self, ids: Sequence[int], cache: NumpyKVCache | None = None) -> Array:
+        """Return the (V,) scores of the token after `ids`; with a cache they follow its own."""
+        check_few(ids, 0 if cache is None else cache.length, self.cfg)
+        x, _ = self._stream(np.asarray([ids]), cache)
+        return self._head_forward(x[:, -1:])[0][0, 0]  # only the last row meets the head
+
+    def _stream(
+        self,
+        idx: Ids,
+        cache: NumpyKVCache | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[Array, list[Saved]]:
+        """Return the residual stream after the last block, (B, T, C), and what to save."""
+        if cache is not None:
+            cache.check(self.cfg, self.dtype, *idx.shape)
+        start = 0 if cache is None else cache.length
+        positions = np.arange(start, start + idx.shape[1])
+        token, saved_token = ops.embedding_forward(idx, self.params["tok_emb.weight"])
+        position, saved_position = ops.embedding_forward(positions, self.params["pos_emb.weight"])
+        x, saved_drop = self._drop_forward(token + position, rng)  # (B, T, C) + (T, C)
+        saved: list[Saved] = [(saved_token, saved_position, saved_drop)]
+        for layer in range(self.cfg.n_layers):
+            x, saved_block = self._block_forward(x, layer, cache, rng)
+            saved.append(saved_block)
+        if cache is not None:
+            cache.advance(idx.shape[1])
+        return x, saved
+
+    def _block_forward(
+        self,
+        x: Array,
+        layer: int,
+        cache: NumpyKVCache | None,
+        rng: np.random.Generator | None,
+    ) -> tuple[Array, Saved]:
+        """Attention, then feed-forward, each normed before (Pre-LN) or after its addition."""
+        saved = []
+        for part, norm in ((self._attention_forward, "norm1"), (self._ff_forward, "norm2")):
+            name = f"blocks.{layer}.{norm}"
+            read = x
+            if self.cfg.norm_first:
+                read, saved_norm = self._norm_forward(name, read)
+            branch, saved_part = part(read, layer, cache, rng)
+            branch, saved_drop = self._drop_forward(branch, rng)
+            x = ops.residual_forward(x, branch)
+            if not self.cfg.norm_first:
+                x, saved_norm = self._norm_forward(name, x)
+            saved.append((saved_norm, saved_part, saved_drop))
+        return x, tuple(saved)
+
+    def _attention_forward(
+        self,
+        x: Array,
+        layer: int,
+        cache: NumpyKVCache | None,
+        rng: np.random.Generator | None,
+    ) -> tuple[Array, Saved]:
+        B, T, C = x.shape
+        H, D = self.cfg.n_heads, self.cfg.head_dim
+        qkv, saved_qkv = self._linear_forward(f"blocks.{layer}.attn.qkv", x)  # (B, T, 3C)
+        # (B, T, 3C) -> (B, T, 3, H, D) -> (3, B, H, T, D)
+        q, k, v = np.ascontiguousarray(qkv.reshape(B, T, 3, H, D).transpose(2, 0, 3, 1, 4))
+        if cache is not None:
+            k, v = cache.append(layer, k, v)  # (B, H, T, D) -> (B, H, S, D)
+        drop = None
+        if rng is not None and self.cfg.drop_rate > 0:
+            shape = (B, H, T, k.shape[2])
+            drop = ops.dropout_mask(shape, self.cfg.drop_rate, rng, self.dtype)
+        y, saved_attention = ops.attention_forward(q, k, v, drop)
+        y = y.transpose(0, 2, 1, 3).reshape(B, T, C)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, C)
+        out, saved_out = self._linear_forward(f"blocks.{layer}.attn.out_proj", y)
+        return out, (saved_qkv, saved_attention, saved_out)
+
+    def _ff_forward(self, x: Array, layer: int, *_: Any) -> tuple[Array, Saved]:
+        up, saved_up = self._linear_forward(f"blocks.{layer}.ff.up", x)  # (B, T, 4C)
+        bent, saved_bend = self._op("forward")(up)
+        down, saved_down = self._linear_forward(f"blocks.{layer}.ff.down", bent)
+        return down, (saved_up, saved_bend, saved_down)
+
+    def _head_forward(self, x: Array) -> tuple[Array, Saved]:
+        x, saved_norm = self._norm_forward("final_norm", x)
+        logits, saved_head = self._linear_forward("head", x)
+        return logits, (saved_norm, saved_head)
+
+    def loss(self, idx: Ids, targets: Ids) -> float:
+        """Return the mean cross-entropy in nats over the (B, T) targets that are not ignored."""
+        return self.loss_forward(idx, targets, None)[0]
+
+    def loss_forward(
+        self, idx: Ids, targets: Ids, rng: np.random.Generator | None
+    ) -> tuple[float, tuple[list[Saved], Saved, Saved]]:
+        check_targets(targets, idx, self.cfg)
+        check_ids(idx, 0, self.cfg)
+        x, stream = self._stream(idx, rng=rng)
+        logits, head = self._head_forward(x)
+        # (B, T, V) -> (B*T, V), (B, T) -> (B*T,)
+        flat = logits.reshape(-1, self.cfg.vocab_size), targets.reshape(-1)
+        loss, loss_saved = ops.cross_entropy_forward(*flat)
+        return loss, (stream, head, loss_saved)
+
+    # The parts by name ------------------------------------------------------------------------
+
+    def matrices(self) -> Iterator[tuple[str, Array, Array | None]]:
+        """Yield every part that multiplies: its name, its (out, in) weights, its bias."""
+        for name, weight in self.params.items():
+            if weight.ndim == 2 and name not in TABLES:
+                part = name.removesuffix(".weight")
+                yield part, weight, self.params.get(f"{part}.bias")
+        if self.cfg.tie_weights:
+            yield "head", self.params[self.head_name()], None
+
+    def head_name(self) -> str:
+        """Return the name of the matrix that scores the vocabulary."""
+        return "tok_emb.weight" if self.cfg.tie_weights else "head.weight"
+
+    def _op(self, direction: str) -> Any:
+        return getattr(ops, f"{self.cfg.activation}_{direction}")
+
+    def _linear_forward(self, name: str, x: Array) -> tuple[Array, Saved]:
+        if self.product is not None:
+            return self.product(name, x)
+        weight = self.head_name() if name == "head" else f"{name}.weight"
+        return ops.linear_forward(x, self.params[weight], self.params.get(f"{name}.bias"))
+
+    def _norm_forward(self, name: str, x: Array) -> tuple[Array, Saved]:
+        scale, shift = self.params[f"{name}.scale"], self.params[f"{name}.shift"]
+        return ops.layer_norm_forward(x, scale, shift)
+
+    def _drop_forward(
+        self, x: Array, rng: np.random.Generator | None
+    ) -> tuple[Array, Saved | None]:
+        if rng is None or self.cfg.drop_rate == 0:
+            return x, None
+        return ops.dropout_forward(x, ops.dropout_mask(x.shape, self.cfg.drop_rate, rng, x.dtype))

@@ -1,0 +1,8 @@
+"""Models on disk: our own files, and published weights in and out.
+
+May import the model, the engines and texts; knows no trainer, no run, no panel.
+"""
+
+from gptlib.storage import checkpoint, gpt2
+
+__all__ = ["checkpoint", "gpt2"]

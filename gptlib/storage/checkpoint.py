@@ -1,0 +1,129 @@
+"""A trained model on disk: `model.safetensors` and a readable `config.json`, never pickle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+
+import gptlib
+from gptlib._helpers import run_folder
+from gptlib._helpers.files import CONFIG, read_object
+from gptlib._helpers.messages import shown
+from gptlib.config import GPTConfig, misfit
+from gptlib.model import GPT, unwrapped
+from gptlib.storage import gpt2
+from gptlib.storage.files import WEIGHTS, model_folder, write_pair
+from gptlib.text import tokenizers
+
+PACKAGED = Path(__file__).parents[1] / "weights"  # the mini model that comes with the package
+
+
+def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> None:
+    """Write the model and its tokenizer into `folder`, each file aside first and then renamed.
+
+    A tied head is stored once.
+
+    Raises:
+        TypeError: not a GPT, or no tokenizer.
+        ValueError: the tokenizer has more tokens than the model, the model's parameters are not
+            those of its configuration, or the folder holds a training run.
+        OSError: the folder cannot be made or written, or the disk is full.
+    """
+    model = unwrapped(model)
+    if tokenizer is None:
+        raise TypeError("a checkpoint holds the tokenizer too, got None")
+    if tokenizer.n_vocab > model.cfg.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {model.cfg.vocab_size}"
+        )
+    weights = model.weights()
+    write_pair(model_folder(folder), weights, describe(model.cfg, tokenizer))
+
+
+def describe(cfg: GPTConfig, tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
+    """Return what `config.json` says."""
+    return {
+        "gptlib": gptlib.__version__,
+        "model": cfg.to_dict(),
+        "tokenizer": tokenizer.to_dict(),
+    }
+
+
+def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
+    """Read back what `save` wrote, or any GPT-2 in Hugging Face layout, in evaluation mode.
+
+    From the folder of a training run, the checkpoint with the best validation loss.
+
+    Raises:
+        FileNotFoundError: the folder or one of its files is missing.
+        ValueError: a file is damaged, or names and shapes do not fit the configuration.
+    """
+    folder = Path(folder)
+    if not (folder / CONFIG).exists():
+        folder = run_folder.best(folder) or folder
+    if _is_gpt2(folder / CONFIG):
+        return gpt2.load(folder), gpt2.load_tokenizer(folder)
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(
+                f"{folder} holds no saved model: {name} is missing; `gptlib train --out` makes one"
+            )
+    cfg, tokenizer = described(folder)
+    if tokenizer.n_vocab > cfg.vocab_size:
+        raise ValueError(
+            f"{folder / CONFIG}: the tokenizer has {tokenizer.n_vocab} tokens, the model only"
+            f" {cfg.vocab_size}"
+        )
+    try:
+        state = safetensors.torch.load_file(folder / WEIGHTS)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{folder / WEIGHTS} is damaged: {error}") from error
+    dtypes = sorted({str(value.dtype) for value in state.values()})
+    if len(dtypes) != 1 or not all(value.is_floating_point() for value in state.values()):
+        raise ValueError(
+            f"{folder / WEIGHTS} must hold tensors of one floating dtype, found {', '.join(dtypes)}"
+        )
+    if wrong := misfit(cfg, {name: tuple(value.shape) for name, value in state.items()}):
+        raise ValueError(f"{folder / WEIGHTS} does not fit {CONFIG}: {wrong}")
+    return GPT.from_state(cfg, state).eval(), tokenizer
+
+
+def described(folder: Path) -> tuple[GPTConfig, tokenizers.Tokenizer]:
+    """Return what `config.json` says of the model that `save` wrote, without its weights.
+
+    Raises:
+        FileNotFoundError: it is missing.
+        ValueError: it is damaged; names the file.
+    """
+    about = _read_config(folder / CONFIG)
+    try:
+        return GPTConfig.from_dict(about["model"]), tokenizers.from_dict(about["tokenizer"])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{shown(folder / CONFIG)}: {error}") from error
+
+
+def packaged() -> tuple[GPT, tokenizers.Tokenizer]:
+    """Return the mini model that comes with the package, trained on Shakespeare, and its bytes."""
+    model, tokenizer = load(PACKAGED)
+    return model.float(), tokenizer
+
+
+def _is_gpt2(path: Path) -> bool:
+    try:
+        return "model_type" in json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False  # the reader below says what is wrong
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    about = read_object(path)
+    if not {"model", "tokenizer"} <= about.keys():
+        raise ValueError(f"{path} is not a gptlib config: it needs 'model' and 'tokenizer'")
+    for name in ("model", "tokenizer"):
+        if not isinstance(about[name], dict):
+            raise ValueError(f"{path}: {name!r} must be an object, got {about[name]!r:.60}")
+    return about
