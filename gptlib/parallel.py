@@ -134,12 +134,18 @@ def loss_module(model: GPT, *, recompute: bool, compile: bool, fsdp: bool) -> nn
     return loss
 
 
-def optimizer_state(model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> dict[str, Any]:
-    """Return "state", by parameter name, and "param_groups", whole and on the CPU. All call it."""
+def optimizer_state(
+    model: nn.Module, optimizers: list[torch.optim.Optimizer]
+) -> dict[str, dict[str, Tensor]]:
+    """Return each parameter's state by name, whole and on the CPU.
+
+    All processes call it together; the first one gets it, the others get nothing.
+    """
     from torch.distributed.checkpoint import state_dict  # here, because it takes half a second
 
     options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
-    return dict(state_dict.get_optimizer_state_dict(model, optimizers, options=options))
+    found = state_dict.get_optimizer_state_dict(model, optimizers, options=options)
+    return dict(found.get("state", {}))  # type: ignore[arg-type]
 
 
 def restore_optimizers(
@@ -147,12 +153,12 @@ def restore_optimizers(
     optimizers: list[torch.optim.Optimizer],
     state: dict[str, dict[str, Tensor]],
 ) -> None:
-    """Put back the "state" of `optimizer_state`, which every process holds whole."""
+    """Put back what `optimizer_state` returned, which every process holds whole."""
     from torch.distributed.checkpoint import state_dict  # here, because it takes half a second
 
-    saved = {**optimizer_state(model, optimizers), "state": state}
+    own = state_dict.get_optimizer_state_dict(model, optimizers)  # for its groups
     options = state_dict.StateDictOptions(full_state_dict=True)
-    state_dict.set_optimizer_state_dict(model, optimizers, saved, options=options)
+    state_dict.set_optimizer_state_dict(model, optimizers, {**own, "state": state}, options=options)
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:

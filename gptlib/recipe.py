@@ -17,7 +17,7 @@ Rate = Annotated[float, Range(above=0)]
 Share = Annotated[float, Range(above=0, most=1)]
 Memory = Annotated[float, Range(least=0, below=1)]  # share of a running mean that stays
 Turn = Annotated[int, Range(least=1, most=8)]  # beyond 8 steps the jump is too far
-Seed = Annotated[int, Range(least=0, below=2**63)]
+Seed = Annotated[int, Range(least=0, most=2**63 - 1)]
 
 
 @dataclass(frozen=True)

@@ -258,7 +258,7 @@ def _optimizer_tensors(trainer: Trainer) -> dict[str, torch.Tensor]:
     """Return the optimizers' tensors, whole and on the CPU, as "optimizer.<parameter>.<what>"."""
     if not trainer.history:
         return {}  # to ask a fresh optimizer for its state would make one
-    state = parallel.optimizer_state(trainer.model, trainer.optimizers)["state"]
+    state = parallel.optimizer_state(trainer.model, trainer.optimizers)
     return {
         f"optimizer.{name}.{what}": value.contiguous()
         for name, own in state.items()

@@ -211,9 +211,7 @@ class FilterTrace:
 
 
 @_takes_settings
-def trace(
-    logits: Any, *positional: Any, seed: int | None = None, **rule: Any
-) -> FilterTrace:
+def trace(logits: Any, *positional: Any, seed: int | None = None, **rule: Any) -> FilterTrace:
     """Follow one token through the rule, stage by stage, to the id that is drawn.
 
     Args:

@@ -1,6 +1,5 @@
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import safetensors.torch
@@ -174,7 +173,7 @@ def test_the_packaged_model_predicts_text_it_never_saw():
 
 
 def test_the_packaged_history_is_plain_and_thinned():
-    folder = Path(checkpoint.__file__).with_name("weights")
+    folder = checkpoint.PACKAGED
     history = json.loads((folder / "history.json").read_text(encoding="utf-8"))
     columns = history["history"]
     assert list(columns) == ["step", "tokens", "loss", "learning_rate"]
@@ -189,7 +188,7 @@ def test_the_packaged_history_is_plain_and_thinned():
 
 
 def test_the_packaged_run_ends_flat_and_at_its_best():
-    folder = Path(checkpoint.__file__).with_name("weights")
+    folder = checkpoint.PACKAGED
     seen = json.loads((folder / "history.json").read_text(encoding="utf-8"))["validation"]
     late = seen["loss"][-3:]
     assert seen["step"][-3] > 0.9 * seen["step"][-1]

@@ -64,7 +64,7 @@ def test_a_character_of_several_tokens_comes_whole_with_its_last() -> None:
 
 
 def test_two_views_write_each_their_own_text(model: GPT, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gptlib.panels.python_engine.SLICE", 0.0)  # one token per answer
+    monkeypatch.setattr("gptlib.panels.kernel_writer.SLICE", 0.0)  # one token per answer
     engine = KernelWriter(model, ByteTokenizer())
     alone = [write(engine, prompt="To be", n=6, seed=seed) for seed in (1, 2)]
     for view, seed in (("a", 1), ("b", 2)):

@@ -29,13 +29,17 @@ class Range:
             and (self.below is None or value < self.below)
         )
 
-    def __str__(self) -> str:
+    def words(self, value: float, kind: type) -> str:
+        """Say what `value` should have been: a float's whole interval, an int's side."""
+        if kind is int and self.most is not None:
+            if value > self.most:
+                return f"at most {self.most:,}"
+            return f"at least {self.least:,}"
         low = self.above if self.least is None else self.least
         high = self.below if self.most is None else self.most
-        if low is None:
-            return "finite"
         if high is None:
-            return f"finite and {'at least' if self.above is None else 'above'} {low}"
+            side = "at least" if self.above is None else "above"
+            return f"{'finite and ' if kind is float else ''}{side} {low}"
         left = "[" if self.above is None else "("
         right = "]" if self.below is None else ")"
         return f"in {left}{low}, {high}{right}"
@@ -69,8 +73,7 @@ def check_fields(settings: Any) -> None:
         else:
             value = integer(name, value) if kind is int else number(name, value)
             if value not in allowed:
-                words = str(allowed).removeprefix("finite and " if kind is int else "")
-                raise ValueError(f"{name} must be {words}, got {value!s:.60}")
+                raise ValueError(f"{name} must be {allowed.words(value, kind)}, got {value!s:.60}")
             object.__setattr__(settings, name, value)
 
 
