@@ -156,9 +156,12 @@ class NumpyGPT:
 
     # Backward ---------------------------------------------------------------------------------
 
-    def loss(self, idx: Ids, targets: Ids) -> float:
-        """Return the mean cross-entropy in nats over the (B, T) targets that are not ignored."""
-        return self._loss_forward(idx, targets, None)[0]
+    def loss(self, idx: Ids, targets: Ids, rng: np.random.Generator | None = None) -> float:
+        """Return the mean cross-entropy in nats over the (B, T) targets that are not ignored.
+
+        With `rng`, which draws the masks, under dropout.
+        """
+        return self._loss_forward(idx, targets, rng)[0]
 
     def loss_and_grads(
         self, idx: Ids, targets: Ids, rng: np.random.Generator | None = None
