@@ -1,6 +1,7 @@
 """Text in, token arrays out: Shakespeare, any UTF-8 file, a split, and windows for training."""
 
 import functools
+import io
 from pathlib import Path
 from typing import TypeVar
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gptlib import _data_packages, _shakespeare
-from gptlib._files import to_utf8
+from gptlib._files import not_utf8
 from gptlib._numbers import integer
 from gptlib.shards import Shards
 from gptlib.tokenizers import Tokenizer
@@ -66,10 +67,7 @@ def load_text(path: str | Path) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start};"
-            f" {to_utf8(path, error)}"
-        ) from error
+        raise not_utf8(path, io.BytesIO(data)) from error
     if not text:
         raise ValueError(f"{path} is empty, expected a UTF-8 text file with at least one character")
     return text.replace("\r\n", "\n").replace("\r", "\n")
