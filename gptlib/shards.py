@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,7 +212,7 @@ def _chunks(path: str | Path) -> Iterator[str]:
         with open(path, "rb") as data:
             file = io.TextIOWrapper(data, encoding="utf-8-sig")  # makes every line end `\n`
             held = ""
-            while piece := _read(path, file):
+            while piece := _read(path, file, data):
                 held += piece
                 cut = _last_cut(held)
                 if cut == 0 and len(held) > LONGEST:
@@ -226,11 +226,11 @@ def _chunks(path: str | Path) -> Iterator[str]:
         raise type(error)(f"text file {shown(path)} cannot be read: {error.strerror}") from error
 
 
-def _read(path: str | Path, file: io.TextIOWrapper) -> str:
+def _read(path: str | Path, file: io.TextIOWrapper, data: BinaryIO) -> str:
     try:
         return file.read(CHUNK)
     except UnicodeDecodeError as error:  # whose place is that in a piece of the file
-        raise not_utf8(path, file.buffer) from error
+        raise not_utf8(path, data) from error
 
 
 def _last_cut(text: str) -> int:
