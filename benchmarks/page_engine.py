@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from gptlib import checkpoint, corpus
-from gptlib.page_gpt import packing, scripts
+from gptlib.page_gpt import scripts
 from gptlib.panels import PlaygroundPanel
 
 PROMISED, PROMISED_MS = 300, 200  # tokens per second; milliseconds to the first

@@ -11,6 +11,7 @@ import inspect
 import io
 import re
 import textwrap
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import matplotlib.pyplot as plt
 from cycler import cycler
 from matplotlib.figure import Figure as MplFigure
 from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter, LogitFormatter
 
 from gptlib.config import GPTConfig
 
@@ -60,22 +62,48 @@ _STYLE: Any = {
 }
 
 
+LITERAL = "mathjax_ignore"  # class of what JupyterLab must not read as mathematics: "$5 and $6"
+
+# An image cannot take the colours around it, so it brings its own: legible in a dark JupyterLab.
+_CARD = "<style>:root { color: #1f2428; background: #fff }</style>"
+_IMAGE = re.compile(r'<img src="data:image/svg\+xml,([^"]*)" alt="([^"]*)">')
+_PLAIN = " !()*+,-./:;=?@[]_{|}~"  # what needs no escape inside a quoted data URI
+
+
 @dataclass(frozen=True)
 class Picture:
-    """An inline SVG with a caption; its text takes the colour of the page around it."""
+    """An SVG with a caption.
+
+    A notebook shows it as an image, because JupyterLab takes inline SVG out of every notebook that
+    it did not run itself. In the book `inline` puts the drawing into the page, where its text
+    takes the colour of the page around it.
+    """
 
     svg: str
     caption: str  # states the finding
     alt: str  # says what is drawn, for readers who cannot see it
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        svg = self.svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(self.alt)}"', 1)
-        caption = html.escape(self.caption)
+        svg = re.sub("<svg[^>]*>", lambda tag: tag[0] + _CARD, self.svg, count=1)
+        if " xmlns=" not in svg[: svg.index(">")]:  # an image is read as XML
+            svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+        image = urllib.parse.quote(svg, safe=_PLAIN)
         return {
-            "text/html": f'<figure class="gpt-figure">{svg}<figcaption>{caption}</figcaption>'
-            "</figure>",
+            "text/html": f'<figure class="gpt-figure {LITERAL}"><img'
+            f' src="data:image/svg+xml,{image}" alt="{html.escape(self.alt)}">'
+            f"<figcaption>{html.escape(self.caption)}</figcaption></figure>",
             "text/plain": f"Figure: {self.caption}",
         }
+
+
+def inline(page: str) -> str:
+    """Return HTML with the images of its Pictures drawn inline, so that they follow dark mode."""
+
+    def drawn(image: re.Match[str]) -> str:
+        svg = urllib.parse.unquote(image[1]).replace(_CARD, "", 1)
+        return svg.replace("<svg", f'<svg role="img" aria-label="{image[2]}"', 1)
+
+    return _IMAGE.sub(drawn, page)
 
 
 @contextmanager
@@ -108,11 +136,11 @@ def show(drawn: Any, *, caption: str, alt: str) -> Picture:
     """
     if not isinstance(drawn, MplFigure):
         drawn = next(iter(getattr(drawn, "flat", [drawn]))).figure
+    powers = _powers(drawn)
     for text in drawn.findobj(Text):
-        if "$" in text.get_text() and r"\mathdefault" not in text.get_text():
-            text.set_parse_math(False)  # a token, no formula like the powers on a log axis
+        text.set_parse_math(text in powers)  # "$x$" from data is a token, no formula
     buffer = io.StringIO()
-    with plt.rc_context(_STYLE):  # also after the `with axes()` block, where a cell ends
+    with plt.rc_context(_STYLE | {"text.parse_math": bool(powers)}):  # of ticks made from here on
         drawn.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight")
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]  # an XML header has no place inside a page
@@ -120,6 +148,18 @@ def show(drawn: Any, *, caption: str, alt: str) -> Picture:
     svg = svg.replace(_INK, "currentColor")
     svg = re.sub(r"font-family: [^;\"]*", "font-family: system-ui, sans-serif", svg)
     return Picture(svg, caption, alt)
+
+
+def _powers(figure: MplFigure) -> set[Text]:
+    """Return the labels that log axes make for themselves; they are formulas."""
+    labels: set[Text] = set()
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            if isinstance(axis.get_major_formatter(), LogFormatter | LogitFormatter):
+                labels.update(axis.get_ticklabels())
+            if isinstance(axis.get_minor_formatter(), LogFormatter | LogitFormatter):
+                labels.update(axis.get_ticklabels(minor=True))
+    return labels
 
 
 _NUMBER = re.compile(r"[-+−±≈~<>]? ?(\(?\d.*|nan|inf)?|[–—]")  # "2.5 MB" and "(2, 4)" too
@@ -143,7 +183,8 @@ class Table:
         return [not all(_NUMBER.fullmatch(cell) for cell in column) for column in columns]
 
     def __str__(self) -> str:
-        lines = [self.header, *self.rows]
+        one_line = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
+        lines = [[c.translate(one_line) for c in cells] for cells in (self.header, *self.rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
         text = [
             "  ".join(
@@ -170,7 +211,8 @@ class Table:
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
         head, body = row("th", self.header), "".join(row("td", cells) for cells in self.rows)
         return (
-            f'<table class="gpt-table">{caption}<thead>{head}</thead><tbody>{body}</tbody></table>'
+            f'<table class="gpt-table {LITERAL}">{caption}<thead>{head}</thead>'
+            f"<tbody>{body}</tbody></table>"
         )
 
 

@@ -158,7 +158,8 @@ def restore_optimizers(
 
     own = state_dict.get_optimizer_state_dict(model, optimizers)  # for its groups
     options = state_dict.StateDictOptions(full_state_dict=True)
-    state_dict.set_optimizer_state_dict(model, optimizers, {**own, "state": state}, options=options)
+    own["state"] = state  # type: ignore[assignment]
+    state_dict.set_optimizer_state_dict(model, optimizers, own, options=options)
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:

@@ -180,3 +180,12 @@ def test_the_code_on_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) 
     for block in blocks:
         exec(compile(block, page, "exec"), {})
     assert ("print(" in text) == bool(capsys.readouterr().out)
+
+
+def test_figures_are_drawn_in_the_page_itself(site: Site) -> None:
+    for name, page in pages(site).items():
+        body = page.partition("<article")[2]
+        assert body.count('<figure class="gpt-figure') == len(
+            re.findall(r'<figure class="gpt-figure[^>]*><svg role="img" aria-label="[^"]+"', body)
+        ), name
+        assert 'src="data:' not in body, name

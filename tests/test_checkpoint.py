@@ -193,7 +193,7 @@ def test_the_packaged_run_ends_flat_and_at_its_best():
     late = seen["loss"][-3:]
     assert seen["step"][-3] > 0.9 * seen["step"][-1]
     assert late[-1] == min(seen["loss"])
-    assert max(late) - min(late) < 0.005
+    assert all(abs(a - b) < 0.005 for a in late for b in late)  # max() would drop a NaN
 
 
 def test_files_are_readable_by_others(folder):

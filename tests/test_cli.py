@@ -206,9 +206,17 @@ def test_tokens_stay_until_new_ones_are_complete(tmp_path, text, capsys):
         assert run("prepare", *files, "--tokenizer", "chars", "--out", out, "--overwrite") == 2
         assert one_line_error(capsys, "bad.txt is not UTF-8: byte 0xff")
         assert len(shards.load(out)[0]) == n
-    bad.write_bytes(b"")
-    assert run("prepare", bad, "--out", tmp_path / "none", "--tokenizer", "gpt2") == 2
-    assert one_line_error(capsys, "no text in")
+    for content, says in [
+        (b"", "no text in"),
+        ("é ".encode() + b"\xe9 ", "UTF-8 at offset 3: byte"),
+    ]:
+        bad.write_bytes(content)
+        assert run("prepare", bad, "--out", tmp_path / "no" / "ne", "--tokenizer", "gpt2") == 2
+        assert one_line_error(capsys, says)
+        assert not (tmp_path / "no").exists()
+    (tmp_path / "mine").mkdir()
+    assert run("prepare", bad, "--out", tmp_path / "mine" / "new") == 2
+    assert list((tmp_path / "mine").iterdir()) == []  # that was there before
 
 
 def test_prepare_then_train_on_the_shards(tmp_path, text, capsys):
@@ -274,7 +282,7 @@ def test_a_cropped_prompt_is_said_in_one_line(tmp_path, text, capsys):
         (["--context-length", "0"], ["context_length must be at least 1, got 0"]),
         (["--drop-rate", "1"], ["drop_rate must be in [0, 1), got 1"]),
         (["--emb-dim", "99999999999"], ["emb_dim must be at most 2,147,483,647", "99999999999"]),
-        (["--seed=-1"], ["seed must be in 0..2**63 - 1, got -1"]),
+        (["--seed=-1"], ["seed must be at least 0, got -1"]),
         (["--weight-decay", "inf"], ["weight_decay must be finite", "inf"]),
         (["--preset", "huge"], ["unknown preset 'huge'", "mini"]),
         (["--steps", "0"], ["steps must be at least 1, got 0"]),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptlib import corpus
+from gptlib import corpus, shards
 from gptlib.text import data_packages
 from gptlib.text.tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
 
@@ -112,11 +112,50 @@ def test_file_that_is_not_utf8_is_named_with_the_place(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_in_utf16_gets_the_command_for_it(tmp_path: Path) -> None:
-    path = tmp_path / "windows.txt"
-    path.write_text("café", encoding="utf-16")
-    with pytest.raises(ValueError, match="iconv -f UTF-16 -t UTF-8"):
+GOOD = ("Éé café\n" * 99).encode()  # 1,089 bytes
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ("café".encode("utf-16"), "offset 0; convert it with: iconv -f UTF-16 -t UTF-8 .*"),
+        ("café".encode("utf-16-be"), "is not UTF-8: byte 0xe9 at offset 7"),
+        (b"\xfe\xff" + "café".encode("utf-16-be"), ".*: iconv -f UTF-16 -t UTF-8 .*"),
+        ("café".encode("utf-32"), ".*: iconv -f UTF-32 -t UTF-8 .*"),
+        (
+            "É, café “à la crème”\r\n".encode("windows-1252") * 99,
+            "is not UTF-8: byte 0xc9 at offset 0; if it is Windows-1252, convert it with: iconv"
+            " -f WINDOWS-1252 -t UTF-8 .*",
+        ),
+        (b"caf\xe9 \x81", "is not UTF-8: byte 0xe9 at offset 3"),  # 0x81 is no Windows-1252
+        (b"\x1f\x8b\x08\0", "is not UTF-8: byte 0x8b at offset 1"),  # gzip
+        (GOOD + b"\xe9", "is damaged UTF-8 at offset 1089: it ends inside a character"),
+        (GOOD + b"\xe9\n", "is damaged UTF-8 at offset 1089: byte 0xe9"),
+        (b"\xe9 " + GOOD, "is damaged UTF-8 at offset 0: byte 0xe9"),
+        (GOOD[:1] + GOOD[2:], "is damaged UTF-8 at offset 0: byte 0xc3"),
+        (GOOD[:-2], "is damaged UTF-8 at offset 1086: it ends inside a character"),
+        ("plain text, cut 日".encode()[:-1], "is damaged UTF-8 at offset 16: it ends inside .*"),
+        (b"\xef\xbb\xbf" + b"caf\xe9 au lait", "is damaged UTF-8 at offset 6: byte 0xe9"),
+        (b"a" * (1 << 20) + GOOD + b"\xff", "is damaged UTF-8 at offset 1049665: byte 0xff"),
+        ("é".encode() * (1 << 19) + b"\xff", "is damaged UTF-8 at offset 1048576: byte 0xff"),
+        (b"a" + "日".encode() * (1 << 19) + b"\xff", ".* at offset 1572865: byte 0xff"),
+    ],
+)
+def test_advice_fits_all_the_bytes_and_offsets_are_the_files(
+    tmp_path: Path, data: bytes, says: str
+) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_bytes(data)
+    out = tmp_path / "runs" / "tokens"
+    with pytest.raises(ValueError, match="UTF-8") as whole:
         corpus.load_text(path)
+    with pytest.raises(ValueError, match="UTF-8") as in_pieces:
+        shards.prepare([path], ByteTokenizer(), out)
+    message = str(whole.value)
+    assert re.fullmatch(f"{re.escape(str(path))} .*?{says}", message)
+    assert str(in_pieces.value) == message
+    assert ("iconv" in message) == ("iconv" in says)
+    assert not out.parent.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"], ids=["nothing", "only a BOM"])

@@ -1,6 +1,7 @@
 """Figures: page colours only, escaped words, repeatable bytes, nothing left behind."""
 
 import re
+import urllib.parse
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -30,12 +31,39 @@ def drawn(title: str = "", label: str = "") -> Picture:
 
 
 def test_caption_and_alt_text_are_escaped_and_readable() -> None:
-    page = html_of(Picture("<svg></svg>", caption=AWKWARD, alt=AWKWARD))
-    root = ElementTree.fromstring(page)
-    svg = root.find("svg")
+    made = html_of(Picture("<svg></svg>", caption=AWKWARD, alt=AWKWARD))
+    root = ElementTree.fromstring(figures.inline(made))
+    svg = root.find("{http://www.w3.org/2000/svg}svg")
     assert svg is not None
     assert svg.attrib == {"role": "img", "aria-label": AWKWARD}
     assert root.findtext("figcaption") == AWKWARD
+    image = ElementTree.fromstring(made.replace("<figcaption", "</img><figcaption")).find("img")
+    assert image is not None
+    assert image.attrib["alt"] == AWKWARD
+
+
+@pytest.mark.parametrize("text", [AWKWARD, "100 % #1 'é' \n_$x$", "%22%3C"])
+def test_the_page_gets_the_drawing_itself_and_nothing_of_the_image(text: str) -> None:
+    picture = drawn(title=text)
+    made = html_of(picture)
+    page = figures.inline(f"<p>before</p>{made}<p>after</p>{made}")
+    svg = picture.svg.replace("<svg", '<svg role="img" aria-label="A rising line."', 1)
+    assert page.count(svg) == 2
+    assert "<img" not in page
+    assert "data:" not in page
+    assert figures._CARD not in page
+    assert len(page) < 2 * len(svg) + 200
+    assert len(made) < 1.35 * len(svg)
+
+
+def test_the_image_is_whole_xml_that_brings_its_own_colours() -> None:
+    for picture in (drawn(AWKWARD), machine(GPTConfig(), 2, 4), Picture("<svg></svg>", "", "")):
+        [image] = re.findall('src="data:image/svg\\+xml,([^"]*)"', html_of(picture))
+        assert not set(image) & set("<>#\"'\n")
+        assert image.isascii()
+        root = ElementTree.fromstring(urllib.parse.unquote(image))
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "background" in (root[0].text or "")
 
 
 def test_text_plain_is_the_caption_alone() -> None:
@@ -161,6 +189,16 @@ def test_columns_of_words_are_set_to_the_left_and_columns_of_numbers_to_the_righ
     ]
 
 
+def test_a_row_stays_one_line_in_a_terminal_whatever_is_in_its_cells() -> None:
+    made = table(["token", "count"], [["\n", 1], [" ", 2], ["a\r\n\tb", 3]])
+    assert str(made).split("\n") == [
+        "token     count",
+        "\\n            1",
+        "              2",
+        "a\\r\\n\\tb      3",
+    ]
+
+
 def test_a_table_without_a_caption_has_none() -> None:
     made = table(["a"], [[1]])
     assert "caption" not in made._repr_html_()
@@ -265,13 +303,43 @@ def test_the_machine_refuses_what_it_would_draw_wrongly() -> None:
         machine(GPTConfig(norm_first=False), 2, 4)
 
 
+POWER = r"$\mathdefault{10^{2}}$"
+
+
+def labels_of(svg: str) -> set[str]:
+    return set(re.findall(r">([^<>\n]+)</text>", svg))
+
+
 def test_dollars_in_labels_are_dollars_and_the_powers_of_a_log_axis_stay_powers() -> None:
-    labels = ["$$", "$x_$", "_$^$", "costs $1 or $2"]
+    labels = ["$$", "$x_$", "_$^$", "costs $1 or $2", r"\$5", r"\mathdefault", POWER]
     with axes() as ax:
-        ax.semilogy([1, 10, 100, 1000], label="$a$")
-        ax.set_xticks(range(4), labels)
+        ax.semilogy([1, 10, 100, 1000, 10, 10, 10], label="$a$")
+        ax.set_xticks(range(7), labels)
         ax.annotate("$^$", (1, 10))
         ax.legend()
         svg = show(ax, caption="A caption.", alt="A line.").svg
-    assert {*labels, "$a$", "$^$"} <= set(re.findall(r">([^<>\n]+)</text>", svg))
-    assert "mathdefault" not in re.sub(r"<!--.*?-->", "", svg)
+    assert {*labels, "$a$", "$^$"} <= labels_of(svg)
+    assert "mathdefault" not in "".join(labels_of(svg) - {POWER, r"\mathdefault"})
+    assert svg.count("<!-- " + POWER) == 1  # a formula: the power beside the axis alone
+
+
+@pytest.mark.parametrize("make", ["categories", "function", "log axis"])
+def test_dollars_of_labels_that_matplotlib_asks_for_late_are_dollars(make: str) -> None:
+    with axes() as ax:
+        if make == "categories":
+            ax.barh(["$a$", POWER], [1, 2])
+        elif make == "function":
+            ax.plot([1, 2, 3])
+            ax.xaxis.set_major_formatter(lambda x, at: "$a$" if at % 2 else POWER)
+        else:
+            ax.loglog([1, 10, 100])
+            ax.set_xticks([1, 2], ["$a$", POWER])
+        svg = show(ax, caption="A caption.", alt="A line.").svg
+    assert {"$a$", POWER} <= labels_of(svg)
+
+
+def test_tables_and_figures_are_literal_for_mathjax() -> None:
+    made = table(["t"], [["$x$"]], caption="costs $5 and $6")._repr_html_()
+    assert ElementTree.fromstring(made).attrib["class"] == "gpt-table mathjax_ignore"
+    figure = figures.inline(html_of(drawn()))
+    assert ElementTree.fromstring(figure).attrib["class"] == "gpt-figure mathjax_ignore"

@@ -38,9 +38,11 @@ def batch(cfg, rows=3, seed=0):
 def worst_difference(arrays, tensors):
     """Return the largest relative difference by parameter; both sides must have the same names."""
     assert arrays.keys() == tensors.keys()
-    return max(
-        np.linalg.norm(arrays[name] - tensors[name].numpy()) / tensors[name].norm().item()
-        for name in arrays
+    return np.max(  # built-in max() would drop a NaN
+        [
+            np.linalg.norm(arrays[name] - tensors[name].numpy()) / tensors[name].norm().item()
+            for name in arrays
+        ]
     )
 
 
@@ -261,16 +263,62 @@ def test_dropout_is_drawn_from_the_given_generator_only(tiny):
     assert a == b != plain
 
 
-def test_gradients_under_dropout_equal_central_differences(tiny, monkeypatch):
+def test_gradients_under_dropout_equal_central_differences(tiny):
     cfg = replace(tiny, drop_rate=0.3)
     net = NumpyGPT.from_torch(pair(cfg)[0], np.float64)
-    real = NumpyGPT.loss_forward
-    monkeypatch.setattr(
-        NumpyGPT,
-        "loss_forward",
-        lambda self, idx, targets, _: real(self, idx, targets, np.random.default_rng(7)),
-    )
-    assert max(check_gradients(net, *batch(cfg)).values()) < 1e-6
+    assert max(check_gradients(net, *batch(cfg), dropout_seed=7).values()) < 1e-6
+
+
+def unmasked_attention(dout, saved, real=ops.attention_backward):
+    return real(dout, (*saved[:-1], None))
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("dropout_backward", lambda dout, saved: dout),
+        ("dropout_backward", lambda dout, saved: dout * (saved[0] > 0)),
+        ("attention_backward", unmasked_attention),
+    ],
+)
+def test_the_checker_catches_a_broken_backward_of_dropout(tiny, name, function, monkeypatch):
+    cfg = replace(tiny, drop_rate=0.3)
+    net = NumpyGPT.from_torch(pair(cfg)[0], np.float64)
+    monkeypatch.setattr(ops, name, function)
+    assert max(check_gradients(net, *batch(cfg), dropout_seed=7).values()) > 1e-3
+    assert max(check_gradients(net, *batch(cfg)).values()) < 1e-6  # nothing is dropped here
+
+
+@pytest.mark.parametrize("factor", [np.inf, np.nan, 1e200])
+@pytest.mark.filterwarnings("ignore:(invalid|overflow):RuntimeWarning")
+def test_a_gradient_that_is_not_finite_is_infinitely_wrong(tiny, factor, monkeypatch):
+    net = NumpyGPT.from_torch(pair(tiny)[0], np.float64)
+    real, name = ops.linear_backward, "blocks.0.ff.up.weight"
+
+    def mutant(dout, saved):
+        dx, dw, db = real(dout, saved)
+        return dx, dw * factor if saved[1] is net.params[name] else dw, db
+
+    monkeypatch.setattr(ops, "linear_backward", mutant)
+    errors = check_gradients(net, *batch(tiny))
+    assert errors.pop(name) == np.inf
+    assert max(errors.values()) < 1e-6
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_a_loss_that_is_not_finite_once_is_infinitely_wrong(tiny, bad, monkeypatch):
+    net = NumpyGPT.from_torch(pair(tiny)[0], np.float64)
+    real, first = NumpyGPT.loss, net.params["tok_emb.weight"].copy()
+    calls = []
+
+    def loss(self, *args):
+        calls.append((self.params["tok_emb.weight"] != first).any())
+        return bad if calls == [True] else real(self, *args)  # one of six, which a median hides
+
+    monkeypatch.setattr(NumpyGPT, "loss", loss)
+    errors = check_gradients(net, *batch(tiny))
+    assert errors.pop("tok_emb.weight") == np.inf
+    assert max(errors.values()) < 1e-6
 
 
 def test_all_targets_ignored_give_loss_zero_and_no_update(tiny):

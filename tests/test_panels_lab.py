@@ -15,8 +15,10 @@ from pathlib import Path
 import nbformat
 import pytest
 from conftest import ROOT
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import Browser, Locator, Page
+
+from gptlib import GPTConfig, figures
 
 pytestmark = pytest.mark.browser
 
@@ -40,6 +42,25 @@ OWN_MODEL = [
     "model, tokenizer = GPT(GPTConfig.preset('mini', n_layers=1)), ByteTokenizer()\n"
     "PlaygroundPanel(model, tokenizer, prompt='So', length=20, seed=7)"
 ]
+
+
+# Not signed by anyone, like a downloaded chapter: JupyterLab cleans its outputs.
+WORDS = "costs $5 and $6"
+LABELS = ["$a$", " ", "\n", r"$\mathdefault{10^{2}}$"]
+
+
+def downloaded() -> list[dict]:
+    """Return the bundles of a plot, a drawing and a table, with dollars that are no mathematics."""
+    with figures.axes() as ax:
+        ax.bar(LABELS, [1, 2, 3, 4])
+        plot = figures.show(ax, caption=WORDS, alt=WORDS)
+    table = figures.table(["t"], [["$x$"], [WORDS]], caption=WORDS)
+    return [
+        plot._repr_mimebundle_(),
+        figures.machine(GPTConfig(), 2, 4)._repr_mimebundle_(),
+        {"text/html": table._repr_html_(), "text/plain": str(table)},
+        {"text/html": "<p>$y$</p>", "text/plain": "y"},  # is mathematics
+    ]
 
 
 @dataclass
@@ -91,6 +112,9 @@ def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     for name, sources in {"linked": LINKED, "own_model": OWN_MODEL}.items():
         cells = [new_code_cell(source) for source in sources]
         nbformat.write(new_notebook(cells=cells, metadata=kernel), work / f"{name}.ipynb")
+    outputs = [new_output("display_data", data=bundle) for bundle in downloaded()]
+    cells = [new_code_cell("1", outputs=[output], execution_count=1) for output in outputs]
+    nbformat.write(new_notebook(cells=cells, metadata=kernel), work / "downloaded.ipynb")
     settings = home / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(QUIET))
@@ -213,3 +237,36 @@ def test_the_playground_samples_in_python_from_a_model_of_the_readers_own(lab: L
     )
     half = "\ufffd"  # a last character that is not complete; the panel leaves it out
     assert written.rstrip(half) == expected.rstrip(half)
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_figures_of_a_downloaded_notebook_are_seen_without_trust(lab: Lab, theme: str) -> None:
+    lab.open("downloaded.ipynb")
+    lab.page.evaluate(
+        "theme => jupyterapp.commands.execute('apputils:change-theme', { theme })", theme
+    )
+    model = "jupyterapp.shell.currentWidget.content.model"
+    assert lab.page.evaluate(f"[...{model}.cells].map(cell => cell.trusted)") == [False] * 4
+    images = lab.page.locator(".jp-OutputArea figure.gpt-figure > img")
+    images.nth(1).wait_for()
+    assert images.count() == 2
+    for i in range(2):
+        images.nth(i).scroll_into_view_if_needed()
+        assert images.nth(i).evaluate("e => e.decode().then(() => e.naturalWidth)") > 200
+        box = images.nth(i).bounding_box()
+        assert box is not None
+        assert box["width"] > 200
+        assert box["height"] > 100
+    assert lab.page.locator("figure.gpt-figure figcaption").first.text_content() == WORDS
+    assert images.first.get_attribute("alt") == WORDS
+
+
+def test_dollars_in_figures_and_tables_are_dollars_in_jupyterlab(lab: Lab) -> None:
+    lab.open("downloaded.ipynb")
+    table = lab.page.locator("table.gpt-table")
+    table.wait_for()
+    lab.page.locator(".jp-OutputArea mjx-container").wait_for()
+    assert table.locator("caption").text_content() == WORDS
+    assert table.locator("td").all_text_contents() == ["$x$", WORDS]
+    assert lab.page.locator(".jp-OutputArea figcaption").first.text_content() == WORDS
+    assert lab.page.locator("mjx-container").count() == 1

@@ -12,6 +12,8 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
+from gptlib import figures
+
 # tex-chtml.js loads its fonts, and TeX extensions such as boldsymbol on first use.
 MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts", "input/tex/extensions")
 
@@ -65,7 +67,10 @@ def remove_unused_static(app: Sphinx, exception: Exception | None) -> None:
 def finish_body(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Point chapter links in raw HTML at their pages, or leave text where there is no page yet."""
+    """Put figures inline, and point chapter links in raw HTML at their pages.
+
+    A link to a page that is not there yet becomes text.
+    """
 
     def link(match: re.Match[str]) -> str:
         doc, rest, text = match["doc"], match["rest"], match["text"]
@@ -74,7 +79,7 @@ def finish_body(
         return f'<a href="{app.builder.get_relative_uri(pagename, doc)}"{rest}>{text}</a>'
 
     if "body" in context:
-        body = CHAPTER_LINK.sub(link, context["body"])
+        body = CHAPTER_LINK.sub(link, figures.inline(context["body"]))
         # docutils marks entries of a bibliography with a role that ARIA has since withdrawn.
         context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
 

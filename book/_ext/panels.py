@@ -59,12 +59,16 @@ def weights_script() -> str:
 def add_files(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Give the page the panels' script and style, and the model where a panel runs it."""
+    """Give the page the panels' script and style, and the model where a panel runs it.
+
+    What the twins say to readers of a notebook is left out.
+    """
     shown = [
         kind for name, kind in panel_classes().items() if mark(name) in context.get("body", "")
     ]
     if not shown:
         return
+    context["body"] = context["body"].replace(base.ASLEEP, "")
     app.add_css_file("panels.css")
     if any(kind.needs_weights for kind in shown):
         app.add_js_file("panel-weights.js", loading_method="defer")

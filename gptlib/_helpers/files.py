@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,22 @@ CONFIG = "config.json"
 ASIDE = ".writing-"  # prefix of folders whose files are not complete yet
 
 
-def to_utf8(path: str | Path, error: UnicodeDecodeError) -> str:
-    """Return advice, with a command, for a text file that is not UTF-8."""
-    utf16 = error.start == 0 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
-    name = shown(shlex.quote(str(path)))
-    encoding = "UTF-16" if utf16 else "WINDOWS-1252"
-    return f"convert it, for example with: iconv -f {encoding} -t UTF-8 {name} > new.txt"
+@contextmanager
+def new_folder(folder: str | Path) -> Iterator[Path]:
+    """Yield a folder that can be written; after an error, what was made of it is gone again.
+
+    Raises:
+        OSError: one line that names the folder and the reason.
+    """
+    folder = Path(folder)
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield writable_folder(folder)
+    except BaseException:
+        with suppress(OSError):  # never made, or something is in it
+            for path in made:
+                path.rmdir()
+        raise
 
 
 def writable_folder(folder: str | Path) -> Path:

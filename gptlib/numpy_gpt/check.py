@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gptlib._helpers.numbers import integer
@@ -10,7 +12,13 @@ from gptlib.numpy_gpt.ops import Ids
 
 
 def check_gradients(
-    model: NumpyGPT, idx: Ids, targets: Ids, *, directions: int = 3, seed: int = 0
+    model: NumpyGPT,
+    idx: Ids,
+    targets: Ids,
+    *,
+    directions: int = 3,
+    seed: int = 0,
+    dropout_seed: int | None = None,
 ) -> dict[str, float]:
     """Compare each parameter's gradient with central differences of the loss.
 
@@ -23,10 +31,13 @@ def check_gradients(
         idx, targets: (B, T), as for `NumpyGPT.loss_and_grads`.
         directions: random directions per parameter; costs two forward passes each.
         seed: of the directions.
+        dropout_seed: of the dropout masks, the same ones in every pass; without it there is no
+            dropout.
 
     Returns:
         The median of the directions' errors by parameter name; below 1e-6 where the gradient is
-        right. (The median, because a step may cross the corner of a ReLU.)
+        right, infinity where it, a loss or a rate is not finite. (The median, because a step may
+        cross the corner of a ReLU.)
 
     Raises:
         ValueError: the model is not in float64, or there is no direction.
@@ -35,7 +46,11 @@ def check_gradients(
     if model.dtype != np.float64:
         raise ValueError(f"gradients are checked in float64, the model is in {model.dtype}")
     rng = np.random.default_rng(seed)
-    _, grads = model.loss_and_grads(idx, targets)
+
+    def masks() -> np.random.Generator | None:
+        return None if dropout_seed is None else np.random.default_rng(dropout_seed)
+
+    _, grads = model.loss_and_grads(idx, targets, masks())
     errors = {}
     for name, param in model.params.items():
         saved = param.copy()
@@ -47,12 +62,14 @@ def check_gradients(
                 losses = []
                 for sign in (1, -1):
                     param[...] = saved + sign * step * u
-                    losses.append(model.loss(idx, targets))
+                    losses.append(model.loss(idx, targets, masks()))
             finally:
                 param[...] = saved
             measured = (losses[0] - losses[1]) / (2 * step)
             claimed = float(np.vdot(grads[name], u))
             scale = max(float(np.linalg.norm(grads[name])), abs(measured), 1e-12)
-            found.append(abs(measured - claimed) / scale)
-        errors[name] = float(np.median(found))
+            # An infinite scale would make any error 0, a median hides one direction, max() a NaN.
+            finite = np.isfinite([*losses, measured, claimed, scale]).all()
+            found.append(abs(measured - claimed) / scale if finite else np.inf)
+        errors[name] = float(np.median(found)) if np.isfinite(found).all() else math.inf
     return errors

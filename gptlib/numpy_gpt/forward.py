@@ -141,9 +141,12 @@ class ForwardGPT:
         logits, saved_head = self._linear_forward("head", x)
         return logits, (saved_norm, saved_head)
 
-    def loss(self, idx: Ids, targets: Ids) -> float:
-        """Return the mean cross-entropy in nats over the (B, T) targets that are not ignored."""
-        return self.loss_forward(idx, targets, None)[0]
+    def loss(self, idx: Ids, targets: Ids, rng: np.random.Generator | None = None) -> float:
+        """Return the mean cross-entropy in nats over the (B, T) targets that are not ignored.
+
+        With `rng`, which draws the masks, under dropout.
+        """
+        return self.loss_forward(idx, targets, rng)[0]
 
     def loss_forward(
         self, idx: Ids, targets: Ids, rng: np.random.Generator | None

@@ -26,6 +26,9 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from gptlib.model import GPT
 
+# For a notebook that was not run yet; the book's pages, which have no cells to run, leave it out.
+ASLEEP = "<p>Run this cell to bring the panel to life.</p>"
+
 STYLE = Path(__file__).with_name("panels.css").read_text(encoding="utf-8")
 
 
@@ -179,7 +182,7 @@ class Panel(anywidget.AnyWidget):
         return (
             f'<div class="gptlib-panel mathjax_ignore" data-panel="{Path(self.script).stem}"'
             f' data-state="{state}" style="--gp-wide:{wide}px;--gp-narrow:{narrow}px">'
-            f"{self.fallback()}</div>"
+            f"{self.fallback()}{ASLEEP}</div>"
         )
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:

