@@ -14,18 +14,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gptlib._helpers.ids import prompt_ids
-from gptlib._helpers.numbers import FromZero, Range, WholeFromZero, check_fields, integer
+from gptlib._helpers.logits import Floats, as_array, first_bad
+from gptlib._helpers.numbers import FromZero, UpToOne, WholeFromZero, check_fields, integer
 from gptlib.config import GPTConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
-Floats = NDArray[np.float64]
-
 TOP_P_SLACK = 1e-6  # a mass that equals top_p but for rounding counts as reached
 
 
@@ -64,9 +63,7 @@ class Settings:
 
     temperature: FromZero | None = 1.0  # divides the logits; 0 is greedy, None is 1
     top_k: WholeFromZero | None = None  # how many of the best stay; None and 0: all
-    top_p: Annotated[float, Range(least=0, most=1)] | None = (
-        None  # mass that the best must reach; None and 1: all; 0: the best one
-    )
+    top_p: UpToOne | None = None  # mass that the best must reach; None and 1: all; 0: one
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -83,7 +80,7 @@ class Settings:
         """
         best = logits.max()
         if not math.isfinite(best):  # a maximum hides neither NaN nor +inf
-            raise ValueError(f"logits are not finite: {_first_bad(logits)}")
+            raise ValueError(f"logits are not finite: {first_bad(logits)}")
         if self.temperature == 0:
             probs = np.zeros(len(logits))
             probs[logits.argmax()] = 1.0  # argmax returns the lowest of tied ids
@@ -92,18 +89,19 @@ class Settings:
             probs = np.exp((logits - best) / self.temperature)
             if self.top_k is not None or self.top_p is not None:
                 ranked = np.sort(logits)[::-1]  # best first
-                n = self.n_kept(np.exp((ranked - best) / self.temperature))
+                n = n_kept(np.exp((ranked - best) / self.temperature), self.top_k, self.top_p)
                 probs[~_best(logits, ranked[n - 1], n)] = 0.0
         return probs / probs.sum()
 
-    def n_kept(self, ranked: Floats) -> int:
-        """Return how many of the ranked masses both filters leave, at least 1."""
-        n = len(ranked) if self.top_k is None else min(self.top_k, len(ranked))
-        if self.top_p is None:
-            return n
-        mass = np.cumsum(ranked[:n])  # of what top_k has left, so it is renormalised by its own sum
-        reached = int(np.searchsorted(mass, (self.top_p - TOP_P_SLACK) * mass[-1]))
-        return min(reached + 1, n)
+
+def n_kept(ranked: Floats, top_k: int | None, top_p: float | None) -> int:
+    """Return how many of the (V,) masses, the largest first, both filters leave; at least 1."""
+    n = len(ranked) if top_k is None else min(top_k, len(ranked))
+    if top_p is None:
+        return n
+    mass = np.cumsum(ranked[:n])  # of what top_k has left, so it is renormalised by its own sum
+    reached = int(np.searchsorted(mass, (top_p - TOP_P_SLACK) * mass[-1]))
+    return min(reached + 1, n)
 
 
 def _takes_settings(function: F) -> F:
@@ -131,7 +129,7 @@ def probabilities(logits: Any, *positional: Any, **rule: Any) -> Any:
         TypeError, ValueError: bad settings, or logits that are not finite.
     """
     settings = Settings(*positional, **rule)
-    array = _as_array(logits)
+    array = as_array(logits)
     if array.ndim == 0 or array.shape[-1] == 0:
         raise ValueError(f"logits must have shape (..., V) with V at least 1, got {array.shape}")
     rows = array.reshape(-1, array.shape[-1])  # (..., V) -> (N, V)
@@ -142,32 +140,12 @@ def probabilities(logits: Any, *positional: Any, **rule: Any) -> Any:
     return result.new_tensor(probs)
 
 
-def _as_array(logits: Any) -> Floats:
-    if isinstance(logits, list | tuple):
-        logits = np.asarray(logits)
-    if not isinstance(logits, np.ndarray):
-        if not hasattr(logits, "detach"):
-            raise TypeError(f"logits must be an array or a tensor, got {type(logits).__name__}")
-        logits = logits.detach().cpu()
-        logits = (logits.double() if logits.is_floating_point() else logits).numpy()
-    if logits.dtype.kind not in "fiu":
-        raise TypeError(f"logits must be real numbers, got dtype {logits.dtype}")
-    return np.asarray(logits, dtype=np.float64)
-
-
 def _best(logits: Floats, last: float, n: int) -> NDArray[np.bool_]:
     """Mark the n best of (V,) logits, the n-th of which is `last`; of its equals the lower ids."""
     keep = logits > last
     tied = np.flatnonzero(logits == last)
     keep[tied[: n - np.count_nonzero(keep)]] = True
     return keep
-
-
-def _first_bad(logits: Floats) -> str:
-    bad = np.flatnonzero(np.isnan(logits) | (logits == np.inf))
-    if bad.size:
-        return f"{logits[bad[0]]} at id {bad[0]}"
-    return "-inf at every id, so no token is possible"
 
 
 @dataclass(frozen=True)
@@ -224,7 +202,7 @@ def trace(logits: Any, *positional: Any, seed: int | None = None, **rule: Any) -
     """
     settings = Settings(*positional, **rule)
     rng = generator(seed)
-    row = _as_array(logits)
+    row = as_array(logits)
     if row.ndim != 1:
         raise ValueError(f"logits must be one row of shape (V,), got {row.shape}")
     final = settings.probabilities(row)

@@ -46,6 +46,7 @@ class Range:
 
 
 FromZero = Annotated[float, Range(least=0)]
+UpToOne = Annotated[float, Range(least=0, most=1)]
 WholeFromZero = Annotated[int, Range(least=0)]
 
 
