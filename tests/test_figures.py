@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gptlib import GPTConfig, LayerNorm, figures
-from gptlib.figures import Picture, axes, machine, show, smooth, source, table
+from gptlib.figures import Picture, axes, machine, pictures, show, smooth, source, table
 
 AWKWARD = 'a < b & "c" </svg><script>'
 
@@ -51,7 +51,7 @@ def test_the_page_gets_the_drawing_itself_and_nothing_of_the_image(text: str) ->
     assert page.count(svg) == 2
     assert "<img" not in page
     assert "data:" not in page
-    assert figures._CARD not in page
+    assert pictures.CARD not in page
     assert len(page) < 2 * len(svg) + 200
     assert len(made) < 1.35 * len(svg)
 
@@ -86,7 +86,7 @@ def test_a_picture_is_the_same_inside_and_after_the_block_of_its_axes() -> None:
 
 def test_ink_becomes_the_colour_of_the_page() -> None:
     svg = drawn().svg
-    assert figures._INK not in svg
+    assert pictures.INK not in svg
     assert "currentColor" in svg
     assert not re.search(r"(fill|stroke): #(000000|ffffff)", svg)
 

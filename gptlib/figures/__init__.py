@@ -1,0 +1,41 @@
+"""How the chapters draw: one palette, figures that follow dark mode, tables that print well.
+
+May import configurations only.
+"""
+
+from gptlib.figures.diagrams import machine
+from gptlib.figures.pictures import (
+    ATTENTION,
+    BROKEN,
+    EMBED,
+    FEED_FORWARD,
+    HEAD,
+    NORM,
+    RESIDUAL,
+    Picture,
+    axes,
+    inline,
+    show,
+    smooth,
+)
+from gptlib.figures.tables import Source, Table, source, table
+
+__all__ = [
+    "ATTENTION",
+    "BROKEN",
+    "EMBED",
+    "FEED_FORWARD",
+    "HEAD",
+    "NORM",
+    "RESIDUAL",
+    "Picture",
+    "Source",
+    "Table",
+    "axes",
+    "inline",
+    "machine",
+    "show",
+    "smooth",
+    "source",
+    "table",
+]
