@@ -111,7 +111,7 @@ class KVCache:
         self.length += n_new
 
     def _zeros(self, shape: tuple[int, ...], dtype: Any, device: Any) -> Any:
-        import torch  # here, so that the NumPy cache works where torch is not installed
+        import torch  # noqa: PLC0415 (NumPy's cache works without torch)
 
         return torch.zeros(shape, dtype=dtype, device=device)
 

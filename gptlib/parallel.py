@@ -122,7 +122,7 @@ def loss_module(model: GPT, *, recompute: bool, compile: bool, fsdp: bool) -> nn
     """
     loss: nn.Module = Loss(model, recompute=recompute)
     if world_size() > 1 and fsdp:
-        from torch.distributed.fsdp import fully_shard  # here, because it takes a second
+        from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 (slow to load)
 
         for block in model.blocks:
             fully_shard(block)
@@ -141,7 +141,7 @@ def optimizer_state(
 
     All processes call it together; the first one gets it, the others get nothing.
     """
-    from torch.distributed.checkpoint import state_dict  # here, because it takes half a second
+    from torch.distributed.checkpoint import state_dict  # noqa: PLC0415 (slow to load)
 
     options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
     found = state_dict.get_optimizer_state_dict(model, optimizers, options=options)
@@ -154,7 +154,7 @@ def restore_optimizers(
     state: dict[str, dict[str, Tensor]],
 ) -> None:
     """Put back what `optimizer_state` returned, which every process holds whole."""
-    from torch.distributed.checkpoint import state_dict  # here, because it takes half a second
+    from torch.distributed.checkpoint import state_dict  # noqa: PLC0415 (slow to load)
 
     own = state_dict.get_optimizer_state_dict(model, optimizers)  # for its groups
     options = state_dict.StateDictOptions(full_state_dict=True)
@@ -179,7 +179,7 @@ def like(x: Tensor, like: Tensor) -> Tensor:
     """Cut `x`, which every process holds whole, as FSDP has cut `like`; mostly a no-op."""
     if not hasattr(like, "full_tensor"):
         return x
-    from torch.distributed.tensor import DTensor, Replicate  # here, because it takes a second
+    from torch.distributed.tensor import DTensor, Replicate  # noqa: PLC0415 (slow to load)
 
     assert isinstance(like, DTensor)
     everywhere = [Replicate()] * like.device_mesh.ndim

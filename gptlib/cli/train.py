@@ -71,7 +71,7 @@ def train(
             f"--resume keeps the run's own model and recipe; --{given.replace('_', '-')} cannot"
         )
 
-    from gptlib.cli import training  # here: torch takes a second, help and errors do not wait
+    from gptlib.cli import training  # noqa: PLC0415 (loads torch)
 
     training.train(
         out,
@@ -113,7 +113,7 @@ def base_config(args: list[str]) -> TrainConfig:
     if options.plain:
         return TrainConfig.plain()
     if options.resume and options.out:
-        from gptlib.run import Run  # here, because torch takes a second
+        from gptlib.run import Run  # noqa: PLC0415 (loads torch)
 
         return Run(options.out).config()
     return TrainConfig()

@@ -36,8 +36,8 @@ def sample(
     integer("max_new_tokens", max_new_tokens, 0)  # before the slow load
     generator(seed)
     # Here, because torch takes a second that help and errors need not wait for.
-    from gptlib.numpy_gpt.packed import for_decoding
-    from gptlib.storage import checkpoint
+    from gptlib.numpy_gpt.packed import for_decoding  # noqa: PLC0415 (loads torch)
+    from gptlib.storage import checkpoint  # noqa: PLC0415 (loads torch)
 
     model, tok = checkpoint.load(run)
     ids = tok.encode(prompt)
@@ -68,8 +68,8 @@ def export(run: Annotated[Path, tyro.conf.Positional], to: Path, overwrite: bool
         to: Folder to write; made if need be.
         overwrite: Replace a model that the folder already holds.
     """
-    from gptlib.run import Run  # here, because torch takes a second
-    from gptlib.storage import checkpoint, gpt2
+    from gptlib.run import Run  # noqa: PLC0415 (loads torch)
+    from gptlib.storage import checkpoint, gpt2  # noqa: PLC0415 (loads torch)
 
     model, tok = checkpoint.load(run)
     refuse_held(Run(to), "--to", overwrite)

@@ -10,10 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
-
 from gptlib.figures.pictures import LITERAL
 
 _NUMBER = re.compile(r"[-+−±≈~<>]? ?(\(?\d.*|nan|inf)?|[–—]")  # "2.5 MB" and "(2, 4)" too
@@ -101,6 +97,10 @@ class Source:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        from pygments import highlight  # noqa: PLC0415 (comes with notebooks, not with gptlib)
+        from pygments.formatters import HtmlFormatter  # noqa: PLC0415 (comes with notebooks, not with gptlib)
+        from pygments.lexers import PythonLexer  # noqa: PLC0415 (comes with notebooks, not with gptlib)
+
         return highlight(self.code, PythonLexer(), HtmlFormatter(cssclass="highlight gpt-source"))
 
 

@@ -132,7 +132,7 @@ class NumpyGPT(ForwardGPT):
             TypeError: it is no GPT.
             ValueError: another dtype, or parameters that are not those of its configuration.
         """
-        from gptlib.model import unwrapped  # here, because it needs torch, which we do not
+        from gptlib.model import unwrapped  # noqa: PLC0415 (the engine works without torch)
 
         model, kind = unwrapped(model), _float_type(dtype)
         net = cls.__new__(cls)
@@ -144,9 +144,9 @@ class NumpyGPT(ForwardGPT):
 
     def to_torch(self) -> GPT:
         """Return a torch model with copies of these weights, in the same precision."""
-        import torch  # here, because the engine runs where it is not installed
+        import torch  # noqa: PLC0415 (the engine works without torch)
 
-        from gptlib.model import GPT
+        from gptlib.model import GPT  # noqa: PLC0415 (the engine works without torch)
 
         state = {name: torch.from_numpy(p.copy(order="C")) for name, p in self.params.items()}
         return GPT.from_state(self.cfg, state)

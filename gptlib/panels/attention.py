@@ -54,7 +54,7 @@ class AttentionPanel(Panel):
 
     def _weights(self, ids: list[int]) -> Tensor:
         """Return the attention weights (H, T, T) of the layer, by the model's parts one by one."""
-        import torch
+        import torch  # noqa: PLC0415 (loads torch)
 
         model, T = page_model(), len(ids)
         H, D = model.cfg.n_heads, model.cfg.head_dim

@@ -35,7 +35,7 @@ STYLE = Path(__file__).with_name("panels.css").read_text(encoding="utf-8")
 @cache
 def packaged_weights() -> dict[str, Any]:
     """Return the packaged mini model for `gpt.js`, with one byte per weight."""
-    from gptlib.storage import checkpoint  # here, because it loads torch
+    from gptlib.storage import checkpoint  # noqa: PLC0415 (loads torch)
 
     return packing.pack(checkpoint.packaged()[0])
 
@@ -47,45 +47,32 @@ def page_model() -> GPT:
 
 
 class Number(traitlets.Float[float, Any]):
-    """A finite number in [min, max]; whole numbers are taken as well, True and NaN are not."""
+    """A number within its bounds; whole numbers are taken as well, True and NaN are not."""
 
     def validate(self, obj: Any, value: Any) -> float:
         """Return the value as a float, or raise TraitError."""
-        if not _real(value, self.min, self.max):
-            raise traitlets.TraitError(
-                f"{self.name} must be a number in [{self.min:g}, {self.max:g}], got {value!r}"
-            )
-        return float(value)
+        if isinstance(value, bool) or value != value:  # traitlets takes both
+            self.error(obj, value)
+        return float(super().validate(obj, value))
 
 
 class Numbers(traitlets.List[float]):
-    """As many finite numbers in [min, max] as the default has."""
+    """As many numbers within the bounds as the default has."""
 
     def __init__(self, default: list[float], *, min: float, max: float) -> None:
-        super().__init__(default_value=default)
         self.size, self.min, self.max = len(default), min, max
-
-    def validate(self, obj: Any, value: Any) -> list[float]:
-        """Return the values as a list of floats, or raise TraitError."""
-        whole = isinstance(value, list | tuple) and len(value) == self.size
-        if not (whole and all(_real(item, self.min, self.max) for item in value)):
-            raise traitlets.TraitError(
-                f"{self.name} must be {self.size} numbers in [{self.min:g}, {self.max:g}],"
-                f" got {value!r}"
-            )
-        return [float(item) for item in value]
+        each = Number(min=min, max=max)
+        super().__init__(each, default_value=default, minlen=self.size, maxlen=self.size)
 
 
 class Whole(traitlets.Int[int, Any]):
-    """A whole number in [min, max]; 3.0 and True are none."""
+    """A whole number within its bounds; 3.0 and True are none."""
 
     def validate(self, obj: Any, value: Any) -> int:
         """Return the value, or raise TraitError."""
-        if type(value) is not int or not self.min <= value <= self.max:
-            raise traitlets.TraitError(
-                f"{self.name} must be a whole number in {self.min}..{self.max}, got {value!r}"
-            )
-        return value
+        if isinstance(value, bool):  # traitlets takes it
+            self.error(obj, value)
+        return int(super().validate(obj, value))
 
 
 class Text(traitlets.Unicode[str, Any]):
@@ -189,11 +176,6 @@ class Panel(anywidget.AnyWidget):
         data, metadata = super()._repr_mimebundle_(**options) or ({}, {})
         plain = f"{type(self).__name__}: {self.title}"
         return {**data, "text/html": self.twin(), "text/plain": plain}, metadata
-
-
-def _real(value: Any, low: float, high: float) -> bool:
-    real = isinstance(value, int | float) and not isinstance(value, bool)
-    return real and low <= value <= high  # NaN is in no range
 
 
 def _rounded(value: Any) -> Any:

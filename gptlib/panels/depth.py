@@ -45,9 +45,9 @@ class DepthPanel(Panel):
 
     def numbers(self) -> dict[str, float]:
         """Return each layer's gradient norm, first over last, and the signal's size."""
-        import torch  # here, so that the other panels do not wait for it
+        import torch  # noqa: PLC0415 (loads torch)
 
-        from gptlib import model
+        from gptlib import model  # noqa: PLC0415 (loads torch)
 
         curves = {**model.ACTIVATIONS, "tanh": torch.tanh}
         activation, norm = curves[self.activation], model.LayerNorm(WIDTH).double()

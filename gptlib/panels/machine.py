@@ -57,10 +57,10 @@ class MachinePanel(Panel):
 
     def walk(self) -> list[tuple[str, Tensor, int]]:
         """Return each stage's name, output and parameters: the real model, without its memory."""
-        import torch  # here, because its shapes without memory take seconds to load
+        import torch  # noqa: PLC0415 (loads torch)
 
-        from gptlib.attention import Trace
-        from gptlib.model import ACTIVATIONS, GPT, Block
+        from gptlib.attention import Trace  # noqa: PLC0415 (loads torch)
+        from gptlib.model import ACTIVATIONS, GPT, Block  # noqa: PLC0415 (loads torch)
 
         stages: list[tuple[str, Tensor, int]] = []
 

@@ -173,7 +173,7 @@ class GPT2Tokenizer(_PieceTokenizer):
 
     def __init__(self, ranks: Mapping[bytes, int]) -> None:
         """Build from `ranks`: bytes of each piece to its id, which is also its merge order."""
-        import tiktoken  # here, so that the other tokenizers work without it
+        import tiktoken  # noqa: PLC0415 (slow to load, only GPT-2's vocabulary needs it)
 
         special = {END_OF_TEXT: self.eot_id}
         self._encoding = tiktoken.Encoding(

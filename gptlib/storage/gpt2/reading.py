@@ -119,7 +119,7 @@ def _read(source: str | Path) -> tuple[Path, dict[str, Tensor], GPTConfig | None
 def _download(name: str) -> Path:
     wanted = f"{name!r} is not a folder or file here"
     try:
-        import huggingface_hub  # optional: only names on the hub need it
+        import huggingface_hub  # noqa: PLC0415 (only names on the hub need it)
     except ImportError:
         raise FileNotFoundError(
             f"{wanted}, and reading it from the Hugging Face hub needs: pip install huggingface_hub"

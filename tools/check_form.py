@@ -1,0 +1,63 @@
+"""Check how long things are: one list of limits, run by `make lint`.
+
+A limit is a habit, not a property: where a longer thing is the better one, change the limit here.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def lines(path: Path) -> int:
+    """Count the lines of a file."""
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def words(path: Path) -> int:
+    """Count the words of a chapter's prose, without markup."""
+    cells = nbformat.read(path, as_version=4).cells
+    prose = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    return len(re.sub(r"<[^>]+>", " ", prose).split())
+
+
+def cells(path: Path) -> int:
+    """Count a notebook's cells."""
+    return len(nbformat.read(path, as_version=4).cells)
+
+
+def longest_cell(path: Path) -> int:
+    """Count the lines of a notebook's longest code cell."""
+    code = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+    return max(len(cell.source.splitlines()) for cell in code)
+
+
+# Which files, what is measured, the least and the most.
+LIMITS: tuple[tuple[str, Callable[[Path], int], int, int], ...] = (
+    ("gptlib/**/*.py", lines, 0, 350),
+    ("gptlib/panels/*.py", lines, 0, 215),
+    ("gptlib/panels/*.js", lines, 0, 380),
+    ("gptlib/page_gpt/*.js", lines, 0, 220),
+    ("notebooks/[0-9]*.ipynb", words, 1200, 2400),
+    ("notebooks/[0-9]*.ipynb", cells, 25, 50),
+    ("notebooks/*.ipynb", longest_cell, 1, 20),
+)
+
+
+def faults() -> Iterator[str]:
+    """Yield one line for everything that is shorter or longer than its limits."""
+    for pattern, measure, least, most in LIMITS:
+        for path in sorted(ROOT.glob(pattern)):
+            if not least <= (n := measure(path)) <= most:
+                name = measure.__name__.replace("_", " ")
+                yield f"{path.relative_to(ROOT)}: {n} {name}, expected {least} to {most}"
+
+
+if __name__ == "__main__":
+    found = list(faults())
+    print("\n".join(found) or "every length is within its limits")
+    sys.exit(bool(found))
