@@ -117,6 +117,22 @@ def test_importing_gptlib_is_quick_and_imports_no_torch():
     assert min(float(seconds) for seconds, _ in runs) < 0.3
 
 
+def test_what_needs_no_torch_is_imported_where_it_is_not_installed():
+    rooms = [
+        "accounting",
+        "config",
+        "exercises",
+        "kv_cache",
+        "numpy_gpt",
+        "page_gpt",
+        "recipe",
+        "sampling",
+        "text",
+    ]
+    code = "import sys; sys.modules['torch'] = None; from gptlib import " + ", ".join(rooms)
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_every_command_of_the_readme_is_a_target_of_the_makefile():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))

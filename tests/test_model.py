@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gptlib import GPT, GPTConfig, LayerNorm, generate
+from gptlib import GPT, GPTConfig, LayerNorm, generate, parallel
 from gptlib.attention import causal_mask
 from gptlib.model import ACTIVATIONS
 
@@ -235,3 +235,21 @@ def test_the_reference_attention_formula(tiny):
         heads.append(F.softmax(scores, dim=-1) @ v[:, part])
     expected = attn.out_proj(torch.cat(heads, dim=-1))
     torch.testing.assert_close(attn(x)[0], expected, atol=1e-6, rtol=1e-5)
+
+
+def test_compiling_meets_no_graph_break():
+    model = GPT(GPTConfig.preset("mini"))
+    idx, targets = torch.randint(256, (2, 2, 16))
+    explain = torch._dynamo.explain
+    assert explain(model.loss)(idx, targets).graph_break_count == 0
+    assert explain(parallel.Loss(model, recompute=False))(idx, targets).graph_break_count == 0
+    assert explain(model)(idx[:1], cache=model.new_cache()).graph_break_count == 0
+
+
+def test_a_list_of_ids_is_checked_too(tiny):
+    model = GPT(tiny)
+    for ids, what in (([3, 50], "token id 50 at row 0, position 1"), ([], "T at least 1")):
+        with pytest.raises(ValueError, match=what):
+            model.next_logits(ids)
+    with pytest.raises(ValueError, match="9 positions exceed the context length 8"):
+        model.next_logits([1] * 9)
