@@ -56,7 +56,7 @@ def test_a_question_is_answered_under_its_number_with_the_logits(model: GPT) -> 
 def test_a_character_of_several_tokens_comes_whole_with_its_last() -> None:
     engine = KernelWriter(GPT(GPTConfig(256, 16, 16, 4, 1, 0.0)), ByteTokenizer())
     text = "é’😀"
-    engine._stream = lambda *_: (Step(i, 1.0, 0.0, 0.0) for i in text.encode())  # type: ignore
+    engine.stream = lambda *_: (Step(i, 1.0, 0.0, 0.0) for i in text.encode())  # type: ignore
     engine.model.logits = np.zeros(256)
     ask(engine, ask="start", prompt="")
     pieces = [step["piece"] for step in ask(engine, ask="more")[0]["steps"]]

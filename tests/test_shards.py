@@ -52,7 +52,7 @@ def test_cutting_before_white_space_never_changes_gpt2s_ids(text, size):
     tokenizer, held, ids = gpt2_tokenizer(), "", []
     for i in range(0, len(text), size):
         held += text[i : i + size]
-        cut = shards._last_cut(held)
+        cut = shards.last_cut(held)
         ids += tokenizer.encode(held[:cut])
         held = held[cut:]
     assert ids + tokenizer.encode(held) == tokenizer.encode(text)

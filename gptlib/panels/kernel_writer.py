@@ -6,6 +6,7 @@ The script asks for a few tokens at a time, so that Stop is heard between two an
 from __future__ import annotations
 
 import codecs
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gptlib import sampling
-from gptlib.sampling import LanguageModel, Step
+from gptlib.sampling import LanguageModel, Settings, Step
 from gptlib.text.tokenizers import Tokenizer
 
 SLICE = 0.05  # seconds of work for one answer
@@ -60,15 +61,16 @@ class KernelWriter:
             return self._more(message["view"])
         prompt = self.tokenizer.encode(message["prompt"])
         if message["ask"] == "start":
-            self._runs[message["view"]] = self._shown(self._stream(message, prompt))
+            self._runs[message["view"]] = self._shown(self.stream(message, prompt))
             return {"length": len(prompt)}, []
-        for _ in self._stream({**message, "n": 1}, [*prompt, *message["written"]]):
+        for _ in self.stream({**message, "n": 1}, [*prompt, *message["written"]]):
             pass
         return {"length": len(prompt)}, [self.model.logits[: self.tokenizer.n_vocab]]
 
-    def _stream(self, message: dict[str, Any], ids: list[int]) -> Iterator[Step]:
-        names = [name for name in ("temperature", "top_k", "top_p", "seed") if name in message]
-        settings: dict[str, Any] = {name: message[name] for name in names}
+    def stream(self, message: dict[str, Any], ids: list[int]) -> Iterator[Step]:
+        """Draw what a message asks for, after `ids`."""
+        known = {field.name for field in dataclasses.fields(Settings)} | {"seed"}
+        settings = {name: value for name, value in message.items() if name in known}
         n_vocab = self.tokenizer.n_vocab
         window = ids[-self.model.cfg.context_length :]  # the script says so, not a warning
         return sampling.stream(self.model, window, message["n"], n_vocab=n_vocab, **settings)

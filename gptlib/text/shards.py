@@ -216,7 +216,7 @@ def _chunks(path: str | Path) -> Iterator[str]:
             held = ""
             while piece := _read(path, file, data):
                 held += piece
-                cut = _last_cut(held)
+                cut = last_cut(held)
                 if cut == 0 and len(held) > LONGEST:
                     cut = len(held)
                 if cut:
@@ -235,7 +235,7 @@ def _read(path: str | Path, file: io.TextIOWrapper, data: BinaryIO) -> str:
         raise not_utf8(path, data) from error
 
 
-def _last_cut(text: str) -> int:
+def last_cut(text: str) -> int:
     """Return the last place before white space that follows something else, 0 if there is none.
 
     GPT-2's pattern never has a piece across such a place, and what it finds on one side does not
