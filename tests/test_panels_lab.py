@@ -270,3 +270,21 @@ def test_dollars_in_figures_and_tables_are_dollars_in_jupyterlab(lab: Lab) -> No
     assert table.locator("td").all_text_contents() == ["$x$", WORDS]
     assert lab.page.locator(".jp-OutputArea figcaption").first.text_content() == WORDS
     assert lab.page.locator("mjx-container").count() == 1
+
+
+def test_the_keys_of_a_control_stay_with_it(lab: Lab) -> None:
+    lab.open("own_model.ipynb")
+    lab.run_all()
+    page, panel = lab.page, lab.page.locator(".jp-Notebook .gp").first
+    slider = panel.get_by_label("temperature")
+    slider.wait_for()
+    before, cells = float(slider.input_value()), page.locator(".jp-Notebook .jp-Cell").count()
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert float(slider.input_value()) > before
+    for control in (slider, panel.get_by_role("button", name="Reset")):
+        control.focus()
+        for key in ("x", "d", "d", "b", "a"):  # cut, delete, insert below and above
+            page.keyboard.press(key)
+        assert control.evaluate("e => e === document.activeElement")
+    assert page.locator(".jp-Notebook .jp-Cell").count() == cells

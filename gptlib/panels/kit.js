@@ -24,9 +24,14 @@ function fill(node, attributes, children) {
   return node;
 }
 
+// What the keyboard moves. JupyterLab would take its keys: x cuts the reader's cell.
+const CONTROLS = new Set(["button", "input", "select", "summary", "textarea"]);
+
 /** Make an HTML element; strings among the children become text. */
 function html(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
+  const node = document.createElement(tag);
+  if (CONTROLS.has(tag)) node.setAttribute("data-lm-suppress-shortcuts", "true");
+  return fill(node, attributes, children);
 }
 
 /** Make an SVG element. */

@@ -180,7 +180,10 @@ function render({ model, el }) {
     view.range("new_tokens", { label: "new tokens", min: 1, max: MOST_STEPS }),
     view.select("model", {
       label: "model",
-      options: Object.keys(view.model.get("sizes")).map((name) => [name, name.replace("gpt2-", "GPT-2 ")]),
+      options: Object.keys(view.model.get("sizes")).map((name) => [
+        name,
+        name.replace("gpt2-", "GPT-2 "),
+      ]),
     }),
   );
   const slider = view.range("step", { label: "step", min: 1, max: MOST_STEPS });

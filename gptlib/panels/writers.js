@@ -1,7 +1,13 @@
 // What the playground plays with: the page's own model, or one in JupyterLab's kernel.
 
 import { loadModel } from "../page_gpt/gpt.js";
-import { decodeText, encodeText, readTokens, streamTokens, textStream } from "../page_gpt/sampling.js";
+import {
+  decodeText,
+  encodeText,
+  readTokens,
+  streamTokens,
+  textStream,
+} from "../page_gpt/sampling.js";
 
 /**
  * The packaged model, run by the page itself. It does one thing at a time, so that one cache, which
