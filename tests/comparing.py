@@ -15,6 +15,8 @@ MACHINES = {
     "this_machine": {},
     "one_thread_avx2_each_cell_twice": {"OMP_NUM_THREADS": "1", "ATEN_CPU_CAPABILITY": "avx2"},
 }
+# Only what a comparison needs: hypothesis, playwright and others take most of pytest's start.
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 Case = tuple[Path, str]  # a notebook and a machine
 Run = subprocess.CompletedProcess[str]
 
@@ -29,27 +31,40 @@ def compare(path: Path, machine: str, folder: Path) -> Run:
         for position, cell in enumerate(notebook.cells):
             cell.id = f"cell-{position}"
     nbformat.write(notebook, folder / path.name)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"]
+    # The other tests, one at a time, go first; the comparisons take the cores that they leave idle.
+    command = ["nice", "-n", "5", sys.executable, "-m", "pytest", "-q", "--color=no"]
+    command += ["-p", "no:cacheprovider", "-p", "nbval.plugin"]
     command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
     command += [f"--nbval-sanitize-with={SANITIZE}"]
     command += ["--rootdir", str(folder), str(folder / path.name)]
-    environment = os.environ | MACHINES[machine]
+    environment = os.environ | ALONE | MACHINES[machine]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
 
 
 def _times(cell: NotebookNode) -> int:
-    return 2 if cell.cell_type == "code" and "long" not in cell.metadata.get("tags", []) else 1
+    return 2 if cell.cell_type == "code" and not _is_long(cell) else 1
+
+
+def _is_long(cell: NotebookNode) -> bool:
+    return "long" in cell.metadata.get("tags", [])
+
+
+def _long_cells(case: Case) -> int:
+    return sum(map(_is_long, nbformat.read(case[0], as_version=4).cells))
 
 
 class Comparisons:
-    """All comparisons that were asked for, as many at a time as there are cores."""
+    """All comparisons that were asked for, as many at a time as there are cores.
+
+    Those with the most cells tagged "long" begin first, so that no core waits for one at the end.
+    """
 
     def __init__(self, cases: Iterable[Case], folder: Path) -> None:
         self.pool = ThreadPoolExecutor(os.cpu_count())
         self.runs: dict[Case, Future[Run]] = {}
-        for path, machine in cases:
+        for path, machine in sorted(cases, key=_long_cells, reverse=True):
             own = folder / machine / path.stem
             own.mkdir(parents=True)
             self.runs[path, machine] = self.pool.submit(compare, path, machine, own)
