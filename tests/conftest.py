@@ -134,8 +134,18 @@ def origins(site: Site) -> Iterator[dict[str, str]]:
         server.shutdown()
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the chapters' comparisons last: they run beside all other tests from the start."""
+    """Mark what needs the built site or a browser, and put the chapters' comparisons last.
+
+    They run beside all other tests from the start.
+    """
+    for item in items:
+        needs = set(getattr(item, "fixturenames", ()))
+        if "site" in needs or _is_comparison(item):
+            item.add_marker("slow")
+        if "chromium" in needs:
+            item.add_marker("browser")
     items.sort(key=_is_comparison)
 
 
