@@ -1,6 +1,7 @@
 """Chapters run again under nbval on two kinds of machine, beside all other tests."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -17,6 +18,8 @@ MACHINES = {
 }
 # Only what a comparison needs: hypothesis, playwright and others take most of pytest's start.
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+# The other tests, one at a time, go first; the comparisons take the cores that they leave idle.
+LAST = ["nice", "-n", "5"] if shutil.which("nice") else []  # Windows has no such command
 Case = tuple[Path, str]  # a notebook and a machine
 Run = subprocess.CompletedProcess[str]
 
@@ -31,8 +34,7 @@ def compare(path: Path, machine: str, folder: Path) -> Run:
         for position, cell in enumerate(notebook.cells):
             cell.id = f"cell-{position}"
     nbformat.write(notebook, folder / path.name)
-    # The other tests, one at a time, go first; the comparisons take the cores that they leave idle.
-    command = ["nice", "-n", "5", sys.executable, "-m", "pytest", "-q", "--color=no"]
+    command = [*LAST, sys.executable, "-m", "pytest", "-q", "--color=no"]
     command += ["-p", "no:cacheprovider", "-p", "nbval.plugin"]
     command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
     command += [f"--nbval-sanitize-with={SANITIZE}"]
