@@ -11,7 +11,7 @@ JUPYTER_BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()'
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: book lab test bench notebooks lint check-pins clean help
+.PHONY: book lab test test-fast bench notebooks lint check-pins clean help
 
 book: $(READY)  ## Build the book and print the file to open
 	rm -rf _build
@@ -22,10 +22,15 @@ lab: $(READY)  ## Open JupyterLab on the chapters
 	$(PY) -m nbformat.sign notebooks/*.ipynb
 	$(PY) -m jupyterlab notebooks
 
-test: export OMP_WAIT_POLICY := PASSIVE  # threads that spin while waiting starve a busy machine
-test: export OPENBLAS_THREAD_TIMEOUT := 4  # NumPy's threads spin for 2^n cycles
+test test-fast: export OMP_WAIT_POLICY := PASSIVE  # threads that spin while waiting starve a busy machine
+test test-fast: export OPENBLAS_THREAD_TIMEOUT := 4  # NumPy's threads spin for 2^n cycles
 test: lint  ## Lint, check types, run every test; those of the notebooks re-run every chapter
 	$(PY) -m pytest
+
+test-fast: $(READY)  ## Lint and run the tests that take under a minute together: no site, browser or chapter
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m pytest -m "not slow and not browser"
 
 bench: $(READY)  ## Run every benchmark
 	@set -e; for script in benchmarks/[a-z]*.py; do echo "$$script"; $(PY) "$$script"; done

@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, sync_playwright
 from gptlib import cli
 from gptlib.config import GPTConfig
 
-# The same examples on every machine, and no time limit per example: CI machines are shared.
+# The same examples on every host, and no time limit per example: CI machines are shared.
 hypothesis.settings.register_profile("gptlib", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("gptlib")
 
@@ -134,13 +134,23 @@ def origins(site: Site) -> Iterator[dict[str, str]]:
         server.shutdown()
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the chapters' comparisons last: they run beside all other tests from the start."""
+    """Mark what needs the built site or a browser, and put the chapters' comparisons last.
+
+    They run beside all other tests from the start.
+    """
+    for item in items:
+        needs = set(getattr(item, "fixturenames", ()))
+        if "site" in needs or _is_comparison(item):
+            item.add_marker("slow")
+        if "chromium" in needs:
+            item.add_marker("browser")
     items.sort(key=_is_comparison)
 
 
 def _is_comparison(item: pytest.Item) -> bool:
-    return {"path", "machine"} <= set(getattr(getattr(item, "callspec", None), "params", ()))
+    return {"path", "host"} <= set(getattr(getattr(item, "callspec", None), "params", ()))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -149,7 +159,7 @@ def comparisons(
 ) -> Iterator[Comparisons]:
     """Start the comparisons among the selected tests, in their order."""
     params = [item.callspec.params for item in filter(_is_comparison, request.session.items)]
-    cases = [(each["path"], each["machine"]) for each in params]
+    cases = [(each["path"], each["host"]) for each in params]
     started = Comparisons(cases, tmp_path_factory.mktemp("comparisons"))
     yield started
     started.close()

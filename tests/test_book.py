@@ -76,6 +76,7 @@ def test_every_notebook_is_in_the_table_of_contents() -> None:
     assert notebooks == {page for page in toc_pages() if page.startswith("notebooks/")}
 
 
+@pytest.mark.slow  # builds a site: 5 s
 def test_an_entry_without_a_file_fails_the_build(tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(ROOT / "book", source / "book", ignore=_all_pages_but_welcome)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from browsing import WIDTHS, Visit, broken_rules, visit
@@ -72,6 +73,27 @@ def test_pictures_have_a_text(both: list[Visit]) -> None:
     page = both[0].page
     assert page.locator("img:not([alt])").count() == 0
     assert page.locator("figure svg:not([aria-label]), figure svg[aria-label='']").count() == 0
+
+
+def test_a_window_that_was_used_before_is_as_strict_and_as_empty_as_a_new_one(
+    browser: Browser, tmp_path: Path
+) -> None:
+    bad = "<script>localStorage.x = 1; throw Error()</script><img src=https://example.org/x.png>"
+    (tmp_path / "bad.html").write_text(bad)
+    (tmp_path / "good.html").write_text("<p>Nothing is wrong here.")
+    contexts = len(browser.contexts)
+    for _ in range(2):
+        with visit(browser, f"{tmp_path.as_uri()}/bad.html", tmp_path.as_uri()) as visited:
+            assert visited.refused == ["https://example.org/x.png"]
+            assert len(visited.errors) >= 2
+            visited.page.set_viewport_size({"width": 100, "height": 100})
+            visited.page.emulate_media(color_scheme="dark")
+        with visit(browser, f"{tmp_path.as_uri()}/good.html", tmp_path.as_uri()) as visited:
+            assert (visited.refused, visited.errors) == ([], [])
+            assert visited.page.evaluate("localStorage.length") == 0
+            assert visited.page.evaluate("innerWidth") == WIDTHS[0]
+            assert not visited.page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    assert len(browser.contexts) == contexts + 1
 
 
 @pytest.fixture(params=["disk", "http"])

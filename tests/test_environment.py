@@ -147,10 +147,10 @@ def test_what_needs_no_torch_is_imported_where_it_is_not_installed():
 
 def test_every_command_of_the_readme_is_a_target_of_the_makefile():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE))
     named = set(
         re.findall(
-            r"(?:^|`)make ([a-z]+)",
+            r"(?:^|`)make ([a-z-]+)",
             (ROOT / "README.md").read_text(encoding="utf-8"),
             flags=re.MULTILINE,
         )

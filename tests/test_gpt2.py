@@ -102,6 +102,7 @@ def test_the_four_shapes_give_the_same_numbers_as_transformers(name):
     assert generate(ours, prompt[0], 29, temperature=0) == out[0].tolist()
 
 
+@pytest.mark.slow  # 124 million random weights in three engines: 12 s
 def test_gpt2_small_in_full_gives_the_same_numbers_as_transformers():
     cfg = GPTConfig.preset("gpt2-small", drop_rate=0.0)
     theirs = reference(cfg)
@@ -184,6 +185,7 @@ def test_training_the_loaded_model_leaves_the_source_alone(theirs, cfg, folder):
     assert (folder / "model.safetensors").read_bytes() == bytes_before
 
 
+@pytest.mark.slow  # 80 million weights through a file: 3 s
 def test_loading_takes_little_more_memory_than_the_weights(tmp_path):
     cfg = GPTConfig.preset("gpt2-small", n_layers=6)
     torch.manual_seed(0)

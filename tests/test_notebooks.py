@@ -1,6 +1,6 @@
-"""The form of every notebook, and that nbval finds its outputs again on two kinds of machine.
+"""The form of every notebook, and that nbval finds its outputs again on two kinds of host.
 
-Once with this machine's threads, and once with one thread, no more than AVX2 and every cell run
+Once with this host's threads, and once with one thread, no more than AVX2 and every cell run
 twice in a row.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from comparing import MACHINES, Comparisons
+from comparing import HOSTS, Comparisons
 from nbformat import NotebookNode
 
 import gptlib
@@ -152,10 +152,8 @@ def test_every_name_of_gptlib_in_the_text_exists(path: Path) -> None:
         pkgutil.resolve_name(name)  # raises where there is no such name
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_its_stored_outputs_come_out_again(
-    path: Path, machine: str, comparisons: Comparisons
-) -> None:
-    run = comparisons.result(path, machine)
+def test_its_stored_outputs_come_out_again(path: Path, host: str, comparisons: Comparisons) -> None:
+    run = comparisons.result(path, host)
     assert run.returncode == 0, run.stdout[-4000:]

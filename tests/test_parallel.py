@@ -175,6 +175,7 @@ def test_a_process_that_dies_ends_the_run_with_a_message(tmp_path, tiny, capfd):
     Run(tmp_path).resume(*TEXTS)
 
 
+@pytest.mark.slow  # torchrun and two processes import torch: 6 s
 def test_torchrun_runs_the_command_line(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("To be, or not to be, that is the question.\n" * 20, encoding="utf-8")

@@ -70,6 +70,7 @@ def test_stop_and_resume_equals_running_through_bit_for_bit(tmp_path, dropping, 
     assert weights[0] == weights[1]
 
 
+@pytest.mark.slow  # imports torch in new processes: 3 s
 def test_a_new_process_goes_on_bit_for_bit(tmp_path, dropping):
     through = new(dropping)
     through.run(8, progress=False)
@@ -296,6 +297,7 @@ def child(work):
     return pid
 
 
+@pytest.mark.slow  # kills and resumes at every write: 3 s
 def test_killed_at_any_moment_the_folder_still_resumes(tmp_path, tiny):
     dice = random.Random(0)
     config = replace(CONFIG, steps=10_000, save_every=1, eval_every=10_000, eval_windows=1)

@@ -135,6 +135,7 @@ def test_what_cannot_be_prepared_is_named(tmp_path):
     assert not (out / "tokens.json").exists()  # nothing looks complete
 
 
+@pytest.mark.slow  # two processes prepare a large text: 2 s
 def test_memory_stays_bounded_while_preparing(tmp_path):
     code = (
         "import sys; from gptlib import gpt2_tokenizer, shards\n"

@@ -157,7 +157,7 @@ class Panel(anywidget.AnyWidget):
     def fallback(self) -> str:
         """Return what stands in the page where scripts do not run: the numbers as a table."""
         rows = "".join(
-            f'<tr><th scope="row">{html.escape(name)}</th><td>{value:.6g}</td></tr>'
+            f'<tr><th scope="row">{html.escape(name)}</th><td>{_written(value)}</td></tr>'
             for name, value in self.numbers().items()
         )
         return f"<table><caption>{html.escape(self.title)}</caption><tbody>{rows}</tbody></table>"
@@ -176,6 +176,11 @@ class Panel(anywidget.AnyWidget):
         data, metadata = super()._repr_mimebundle_(**options) or ({}, {})
         plain = f"{type(self).__name__}: {self.title}"
         return {**data, "text/html": self.twin(), "text/plain": plain}, metadata
+
+
+def _written(value: float) -> str:
+    """Write a count in full and anything else to four digits, which processors agree on."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
 def _rounded(value: Any) -> Any:
