@@ -1,11 +1,11 @@
 """Count a model's parameters, bytes, cache and FLOPs from its configuration; imports no torch."""
 
 from gptlib.accounting.accelerators import (
-    MACHINES,
+    ACCELERATORS,
+    Accelerator,
     Limit,
-    Machine,
+    accelerator,
     decode_limit,
-    machine,
     prefill_limit,
     ridge_batch,
 )
@@ -23,21 +23,21 @@ from gptlib.accounting.training import (
 )
 
 __all__ = [
+    "ACCELERATORS",
     "ARCHITECTURES",
-    "MACHINES",
+    "Accelerator",
     "Account",
     "CacheKind",
     "Component",
     "Dtype",
     "Finding",
     "Limit",
-    "Machine",
     "TrainingBytes",
+    "accelerator",
     "account",
     "activation_bytes",
     "assess",
     "decode_limit",
-    "machine",
     "optimizer_bytes",
     "prefill_limit",
     "ridge_batch",

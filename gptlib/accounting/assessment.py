@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gptlib.accounting.accelerators import Machine, decode_limit, ridge_batch
+from gptlib.accounting.accelerators import Accelerator, decode_limit, ridge_batch
 from gptlib.accounting.accounts import Account
 from gptlib.accounting.training import CHINCHILLA, tokens_per_parameter, training_flops
 
@@ -20,7 +20,7 @@ class Finding:
 
 def assess(
     acc: Account,
-    on: Machine,
+    on: Accelerator,
     *,
     context: int | None = None,
     dtype: str = "bf16",
@@ -30,7 +30,7 @@ def assess(
     """Say what stands out in a model's accounts.
 
     Args:
-        on: the machine whose limits are applied.
+        on: the accelerator whose limits are applied.
         context: S, positions in the cache; the model's own context when None.
         training_tokens: D, the tokens it was trained on, where they are known.
     """
@@ -104,7 +104,7 @@ def _cache(acc: Account, S: int, dtype: str, batch_size: int) -> Finding:
     return Finding(sentence, rule, "Pope et al., 2022; Ainslie et al., 2023")
 
 
-def _limits(acc: Account, on: Machine, S: int, dtype: str, batch_size: int) -> Finding:
+def _limits(acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int) -> Finding:
     step = decode_limit(acc, on, S, batch_size, dtype)
     sentence = (
         f"On {on.name} decoding token {S:,} of {batch_size} text(s) is {step.bound}-bound:"

@@ -7,7 +7,7 @@ import textwrap
 from typing import Any, get_args
 
 from gptlib._helpers.messages import shown
-from gptlib.accounting.accelerators import Machine, decode_limit, prefill_limit
+from gptlib.accounting.accelerators import Accelerator, decode_limit, prefill_limit
 from gptlib.accounting.accounts import BITS, Account, CacheKind, component_bytes
 from gptlib.accounting.assessment import Finding
 from gptlib.accounting.training import (
@@ -35,7 +35,7 @@ def human_flops(n: float) -> str:
 
 
 def as_dict(
-    acc: Account, on: Machine, S: int, dtype: str, batch_size: int, findings: list[Finding]
+    acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int, findings: list[Finding]
 ) -> dict[str, Any]:
     """Return every figure under a name, ready for JSON."""
     store = "bf16" if dtype.startswith("int") else dtype
@@ -90,7 +90,7 @@ def as_dict(
 def table(
     name: str,
     acc: Account,
-    on: Machine,
+    on: Accelerator,
     S: int,
     dtype: str,
     batch_size: int,
@@ -119,7 +119,7 @@ def table(
 def compare(
     names: tuple[str, str],
     accounts: tuple[Account, Account],
-    on: Machine,
+    on: Accelerator,
     contexts: tuple[int, int],
     dtype: str,
     batch_size: int,
@@ -143,7 +143,7 @@ def compare(
 
 
 def facts(
-    acc: Account, on: Machine, S: int, dtype: str, batch_size: int, short: bool = False
+    acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int, short: bool = False
 ) -> list[tuple[str, str]]:
     """Return the figures below the ledger, as pairs of a label and a value with its unit."""
     store = "bf16" if dtype.startswith("int") else dtype

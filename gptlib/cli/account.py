@@ -39,7 +39,7 @@ def account(
     integer("batch", batch, 1)
     if context is not None:
         integer("context", context, 1)
-    on = accounting.machine(machine)
+    on = accounting.accelerator(machine)
     names = compare or (str(model),)
     accounts = [accounting.account(name) for name in names]
     contexts = [context or acc.shape.context_length for acc in accounts]
