@@ -9,7 +9,7 @@ from gptlib.accounting.accelerators import (
     prefill_limit,
     ridge_batch,
 )
-from gptlib.accounting.accounts import Account, CacheKind, Dtype, account
+from gptlib.accounting.accounts import Account, CacheKind, Dtype, account, cache_dtype
 from gptlib.accounting.architectures import ARCHITECTURES
 from gptlib.accounting.assessment import Finding, assess
 from gptlib.accounting.ledger import Component
@@ -37,6 +37,7 @@ __all__ = [
     "account",
     "activation_bytes",
     "assess",
+    "cache_dtype",
     "decode_limit",
     "optimizer_bytes",
     "prefill_limit",

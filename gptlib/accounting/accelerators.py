@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gptlib.accounting.accounts import Account, component_bytes
+from gptlib.accounting.accounts import Account, cache_dtype, component_bytes
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ def decode_limit(
     """Return the limit of one step that gives each of `batch_size` texts its token number `S`.
 
     It reads the weights once for the whole batch, and each text's own cache (Pope et al., 2022,
-    section 2). The cache is 16 bits wide where the weights are quantised.
+    section 2), stored as `cache_dtype` says.
     """
-    cache = acc.kv_cache_bytes(S, _cache_dtype(dtype), batch_size)
+    cache = acc.kv_cache_bytes(S, cache_dtype(dtype), batch_size)
     moved = weight_bytes_read(acc, batch_size, dtype) + cache
     return _limit(on, batch_size * acc.decode_flops(S), moved, batch_size)
 
@@ -126,9 +126,17 @@ def prefill_limit(
     It reads the weights and writes the cache once; activations are taken to stay on the chip.
     """
     n = batch_size * T
-    cache = acc.kv_cache_bytes(T, _cache_dtype(dtype), batch_size)
+    cache = acc.kv_cache_bytes(T, cache_dtype(dtype), batch_size)
     moved = weight_bytes_read(acc, n, dtype) + cache
     return _limit(on, n * acc.flops_per_token(T, causal=True), moved, n)
+
+
+def limits(acc: Account, on: Accelerator, S: int, batch_size: int, dtype: str) -> dict[str, Limit]:
+    """Return the limits of both passes: decoding token number `S`, and reading `S` tokens."""
+    return {
+        "decode": decode_limit(acc, on, S, batch_size, dtype),
+        "prefill": prefill_limit(acc, on, S, batch_size, dtype),
+    }
 
 
 def ridge_batch(
@@ -148,10 +156,6 @@ def ridge_batch(
         else:
             high = middle
     return high
-
-
-def _cache_dtype(dtype: str) -> str:
-    return "bf16" if dtype.startswith("int") else dtype
 
 
 def _limit(on: Accelerator, flops: float, moved: float, tokens: int) -> Limit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gptlib.accounting.accelerators import Accelerator, decode_limit, ridge_batch
-from gptlib.accounting.accounts import Account
+from gptlib.accounting.accounts import Account, cache_dtype
 from gptlib.accounting.training import CHINCHILLA, tokens_per_parameter, training_flops
 
 
@@ -92,8 +92,8 @@ def _feed_forward(acc: Account) -> Finding:
 
 
 def _cache(acc: Account, S: int, dtype: str, batch_size: int) -> Finding:
-    store = "bf16" if dtype.startswith("int") else dtype
-    weights, cache = acc.bytes(dtype), acc.kv_cache_bytes(S, store, batch_size)
+    store, weights = cache_dtype(dtype), acc.bytes(dtype)
+    cache = acc.kv_cache_bytes(S, store, batch_size)
     sentence = (
         f"With {batch_size} x {S:,} tokens the {store} cache takes {cache / 1e9:,.3f} GB,"
         f" {cache / weights:.1%} of the {weights / 1e9:,.3f} GB of {dtype} weights; "
@@ -117,8 +117,7 @@ def _limits(acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int) 
     else:
         sentence += f"arithmetic is the limit from {batch:,} texts on."
     room = on.memory - acc.bytes(dtype)
-    store = "bf16" if dtype.startswith("int") else dtype
-    each = acc.kv_cache_bytes(S, store)
+    each = acc.kv_cache_bytes(S, cache_dtype(dtype))
     if room < 0:
         sentence += f" The weights do not fit into its {on.memory / 1e9:,.0f} GB."
     else:

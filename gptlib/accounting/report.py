@@ -7,8 +7,8 @@ import textwrap
 from typing import Any, get_args
 
 from gptlib._helpers.messages import shown
-from gptlib.accounting.accelerators import Accelerator, decode_limit, prefill_limit
-from gptlib.accounting.accounts import BITS, Account, CacheKind, component_bytes
+from gptlib.accounting.accelerators import Accelerator, limits
+from gptlib.accounting.accounts import BITS, Account, CacheKind, cache_dtype, component_bytes
 from gptlib.accounting.assessment import Finding
 from gptlib.accounting.training import (
     activation_bytes,
@@ -38,9 +38,8 @@ def as_dict(
     acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int, findings: list[Finding]
 ) -> dict[str, Any]:
     """Return every figure under a name, ready for JSON."""
-    store = "bf16" if dtype.startswith("int") else dtype
+    store = cache_dtype(dtype)
     kinds: tuple[CacheKind, ...] = get_args(CacheKind)
-    decode, prefill = (f(acc, on, S, batch_size, dtype) for f in (decode_limit, prefill_limit))
     return {
         "architecture": acc.shape.architecture,
         "total": acc.total,
@@ -80,7 +79,7 @@ def as_dict(
                 "bound": limit.bound,
                 "tokens_per_second": limit.tokens_per_second,
             }
-            for name, limit in (("decode", decode), ("prefill", prefill))
+            for name, limit in limits(acc, on, S, batch_size, dtype).items()
         },
         "notes": list(acc.shape.notes),
         "assessment": [dataclasses.asdict(f) for f in findings],
@@ -146,8 +145,7 @@ def facts(
     acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int, short: bool = False
 ) -> list[tuple[str, str]]:
     """Return the figures below the ledger, as pairs of a label and a value with its unit."""
-    store = "bf16" if dtype.startswith("int") else dtype
-    decode, prefill = (f(acc, on, S, batch_size, dtype) for f in (decode_limit, prefill_limit))
+    store = cache_dtype(dtype)
     cache = acc.kv_cache_bytes(S, store, batch_size)
     at = "" if short else f", {batch_size} x {S:,} tokens"
     rows = [("parameters", f"{acc.total:,}"), ("active parameters", f"{acc.active:,}")]
@@ -175,9 +173,9 @@ def facts(
         ("  state of AdamW", human_bytes(optimizer_bytes(acc))),
         ("  state of Muon", human_bytes(optimizer_bytes(acc, "muon"))),
     ]
-    for name, limit in (("prefill", prefill), ("decode", decode)):
+    for name, limit in reversed(limits(acc, on, S, batch_size, dtype).items()):
         rate = f"{limit.tokens_per_second:,.0f} tokens/s"
-        rows.append((f"{name} on {on.name}, at most", f"{rate}"))
+        rows.append((f"{name} on {on.name}, at most", rate))
         rows.append(("  limit and FLOPs per byte", f"{limit.bound}, {limit.intensity:,.1f}"))
     return rows
 
