@@ -1,4 +1,7 @@
-"""Count a model's parameters, bytes, cache and FLOPs from its configuration; imports no torch."""
+"""The room that counts a model's parameters, bytes, cache and FLOPs from its configuration.
+
+May import configurations and small helpers only; imports no torch.
+"""
 
 from gptlib.accounting.accelerators import (
     ACCELERATORS,
