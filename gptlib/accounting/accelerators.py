@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
@@ -146,16 +147,12 @@ def ridge_batch(
 
     None where no batch up to `most` is: the caches grow with the batch and keep memory the limit.
     """
-    if decode_limit(acc, on, S, most, dtype).bound == "memory":
-        return None
-    low, high = 0, most  # memory holds at low, compute at high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if decode_limit(acc, on, S, middle, dtype).bound == "memory":
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def computes(batch: int) -> bool:
+        return decode_limit(acc, on, S, batch, dtype).bound == "compute"
+
+    below = bisect_left(range(1, most + 1), True, key=computes)
+    return below + 1 if below < most else None
 
 
 def _limit(on: Accelerator, flops: float, moved: float, tokens: int) -> Limit:

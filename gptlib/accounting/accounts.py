@@ -168,13 +168,13 @@ class Account:
 
 def cache_dtype(dtype: str) -> str:
     """Return the type of the cache beside weights of type `dtype`: 16 bits where they are int."""
-    return "bf16" if _is_int(dtype) else dtype
+    return "bf16" if dtype.startswith("int") else dtype
 
 
 def component_bytes(c: Component, dtype: str) -> int:
     """Return the bytes of one component's weights with their scales."""
     kind = _dtype(dtype)
-    if not _is_int(kind):
+    if kind not in ("int8", "int4"):
         return c.parameters * BITS[kind] // 8
     if not c.quantised:
         return 2 * c.parameters  # norms, biases and positions stay in 16 bits
@@ -182,13 +182,9 @@ def component_bytes(c: Component, dtype: str) -> int:
     return (c.parameters * BITS[kind] + 7) // 8 + _SCALE_BYTES * scales
 
 
-def _is_int(dtype: str) -> bool:
-    return dtype.startswith("int")
-
-
 def _dtype(name: str, cache: bool = False) -> Dtype:
     short = _LONG.get(name, name)
-    allowed = [d for d in BITS if not (cache and _is_int(d))]
+    allowed = [d for d in BITS if not cache or cache_dtype(d) == d]
     for kind in allowed:
         if short == kind:
             return kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gptlib.accounting.accelerators import Accelerator, decode_limit, ridge_batch
@@ -126,48 +127,39 @@ def _limits(acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int) 
     return Finding(sentence, rule, f"Williams et al., 2009; {on.source}")
 
 
-def _unusual(acc: Account) -> list[Finding]:
-    s, a, found = acc.shape, acc.shape.attention, []
+def _unusual(acc: Account) -> Iterator[Finding]:
+    s, a = acc.shape, acc.shape.attention
     if a.latent is None and a.n_heads * a.head_dim != s.emb_dim:
-        found.append(
-            Finding(
-                f"Unusual: the heads together are {a.n_heads * a.head_dim:,} wide, the residual"
-                f" stream {s.emb_dim:,}.",
-                "Heads x head size equals the width in most models.",
-                "Vaswani et al., 2017, section 3.2.2",
-            )
+        yield Finding(
+            f"Unusual: the heads together are {a.n_heads * a.head_dim:,} wide, the residual"
+            f" stream {s.emb_dim:,}.",
+            "Heads x head size equals the width in most models.",
+            "Vaswani et al., 2017, section 3.2.2",
         )
     if s.vocab_size % 64:
-        found.append(
-            Finding(
-                f"Unusual: {s.vocab_size:,} tokens are not a multiple of 64;"
-                f" {-s.vocab_size % 64} more rows would fill the tiles of the head's product.",
-                "Sizes that are multiples of 64 in 16 bits use the matrix units fully.",
-                "NVIDIA, Deep Learning Performance: Matrix Multiplication; nanoGPT pads to 50,304",
-            )
+        yield Finding(
+            f"Unusual: {s.vocab_size:,} tokens are not a multiple of 64;"
+            f" {-s.vocab_size % 64} more rows would fill the tiles of the head's product.",
+            "Sizes that are multiples of 64 in 16 bits use the matrix units fully.",
+            "NVIDIA, Deep Learning Performance: Matrix Multiplication; nanoGPT pads to 50,304",
         )
     tables = acc.parts["embeddings"] + acc.parts["head"]
     if tables > 0.2 * acc.total:
         kind = "tied to" if s.tied else "apart from"
-        found.append(
-            Finding(
-                f"Unusual in large models: tables and head hold {tables / acc.total:.1%} of the"
-                f" parameters; the head is {kind} the token table.",
-                "The share falls as models grow; above a fifth a head of its own is dear.",
-                "Press and Wolf, 2017, for tying; the threshold of a fifth is ours",
-            )
+        yield Finding(
+            f"Unusual in large models: tables and head hold {tables / acc.total:.1%} of the"
+            f" parameters; the head is {kind} the token table.",
+            "The share falls as models grow; above a fifth a head of its own is dear.",
+            "Press and Wolf, 2017, for tying; the threshold of a fifth is ours",
         )
     bounded = [w for w in s.windows if w is not None]
     if bounded:
-        found.append(
-            Finding(
-                f"Unusual: {len(bounded)} of {s.n_layers} blocks look back on"
-                f" {max(bounded):,} positions only.",
-                "A window bounds cache and attention; deeper blocks reach further through others.",
-                "Beltagy et al., 2020, section 3.1; Jiang et al., 2023",
-            )
+        yield Finding(
+            f"Unusual: {len(bounded)} of {s.n_layers} blocks look back on"
+            f" {max(bounded):,} positions only.",
+            "A window bounds cache and attention; deeper blocks reach further through others.",
+            "Beltagy et al., 2020, section 3.1; Jiang et al., 2023",
         )
-    return found
 
 
 def _chinchilla(acc: Account, tokens: float) -> Finding:

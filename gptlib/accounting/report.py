@@ -38,8 +38,7 @@ def as_dict(
     acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int, findings: list[Finding]
 ) -> dict[str, Any]:
     """Return every figure under a name, ready for JSON."""
-    store = cache_dtype(dtype)
-    kinds: tuple[CacheKind, ...] = get_args(CacheKind)
+    store, kinds = cache_dtype(dtype), get_args(CacheKind)
     return {
         "architecture": acc.shape.architecture,
         "total": acc.total,
@@ -105,10 +104,8 @@ def table(
         rows.append((c.name, str(c.blocks or ""), f"{c.parameters:,}", share, size))
     rows.append(("total", "", f"{acc.total:,}", "100.00%", human_bytes(acc.bytes(dtype))))
     lines += ["", *(f"{a:<24.24}{b:>7}{c:>21}{d:>10}{e:>16}" for a, b, c, d, e in rows)]
-    lines += [
-        "",
-        *(f"{what:<42}{value:>36}" for what, value in facts(acc, on, S, dtype, batch_size)),
-    ]
+    below = facts(acc, on, S, dtype, batch_size)
+    lines += ["", *(f"{what:<42}{value:>36}" for what, value in below)]
     for finding in findings:
         lines += ["", *_wrapped(finding.sentence)]
         lines += _wrapped(f"Rule: {finding.rule} Source: {finding.source}.", "  ")
@@ -174,8 +171,7 @@ def facts(
         ("  state of Muon", human_bytes(optimizer_bytes(acc, "muon"))),
     ]
     for name, limit in reversed(limits(acc, on, S, batch_size, dtype).items()):
-        rate = f"{limit.tokens_per_second:,.0f} tokens/s"
-        rows.append((f"{name} on {on.name}, at most", rate))
+        rows.append((f"{name} on {on.name}, at most", f"{limit.tokens_per_second:,.0f} tokens/s"))
         rows.append(("  limit and FLOPs per byte", f"{limit.bound}, {limit.intensity:,.1f}"))
     return rows
 
