@@ -621,11 +621,11 @@ def test_a_run_is_counted_by_the_checkpoints_in_its_folder(tmp_path):
     assert account(tmp_path).total == account(cfg).total
 
 
-# Machines -----------------------------------------------------------------------------------------
+# Accelerators -------------------------------------------------------------------------------------
 
 
 def test_decoding_of_gpt2_small_on_an_a100_reads_for_122_microseconds():
-    acc, a100 = account("gpt2-small"), accounting.machine("a100")
+    acc, a100 = account("gpt2-small"), accounting.accelerator("a100")
     limit = accounting.decode_limit(acc, a100, 1)
     weights = acc.bytes("bf16") - 1023 * 768 * 2  # one row of the position table is read
     assert limit.bytes == weights + acc.kv_cache_bytes(1)
@@ -638,14 +638,15 @@ def test_decoding_of_gpt2_small_on_an_a100_reads_for_122_microseconds():
 
 def test_prefill_is_bound_by_arithmetic_and_decoding_by_memory():
     acc = account(MODELS["meta-llama/Meta-Llama-3-8B"]["config"])
-    for on in accounting.MACHINES.values():
+    for on in accounting.ACCELERATORS.values():
         assert accounting.prefill_limit(acc, on, 2048).bound == "compute"
         assert accounting.decode_limit(acc, on, 2048).bound == "memory"
         assert on.source
 
 
 def test_the_ridge_batch_is_where_the_bound_changes():
-    acc, on = account(MODELS["meta-llama/Meta-Llama-3-8B"]["config"]), accounting.machine("a100")
+    acc = account(MODELS["meta-llama/Meta-Llama-3-8B"]["config"])
+    on = accounting.accelerator("a100")
     batch = accounting.ridge_batch(acc, on, 16)
     assert accounting.decode_limit(acc, on, 16, batch).bound == "compute"
     assert accounting.decode_limit(acc, on, 16, batch - 1).bound == "memory"
@@ -653,7 +654,8 @@ def test_the_ridge_batch_is_where_the_bound_changes():
 
 
 def test_a_batch_visits_more_experts_and_at_most_all():
-    acc, on = account(MODELS["mistralai/Mixtral-8x7B-v0.1"]["config"]), accounting.machine("h100")
+    acc = account(MODELS["mistralai/Mixtral-8x7B-v0.1"]["config"])
+    on = accounting.accelerator("h100")
     read = [accounting.decode_limit(acc, on, 1, b).bytes for b in (1, 2, 8, 1000)]
     table = 2 * 32_000 * 4096  # of the token table one row per token is read
     one_row, one_position = 2 * 4096, acc.kv_cache_bytes(1)
@@ -667,7 +669,7 @@ def test_a_batch_visits_more_experts_and_at_most_all():
 
 
 def test_every_finding_has_numbers_a_rule_and_a_source():
-    on = accounting.machine("h100")
+    on = accounting.accelerator("h100")
     for model in MODELS.values():
         for found in accounting.assess(account(model["config"]), on, training_tokens=1e12):
             assert re.search(r"\d", found.sentence)
@@ -677,7 +679,7 @@ def test_every_finding_has_numbers_a_rule_and_a_source():
 
 
 def test_the_assessment_says_what_is_unusual():
-    on = accounting.machine("a100")
+    on = accounting.accelerator("a100")
 
     def said(name, **more):
         found = accounting.assess(account(MODELS[name]["config"]), on, **more)
@@ -757,10 +759,10 @@ def test_wrong_commands_end_in_one_line(args, parts, capsys):
     assert one_line_error(capsys, *parts)
 
 
-def test_the_help_names_every_machine(capsys):
+def test_the_help_names_every_accelerator(capsys):
     assert run("account", "--help") == 0
     out = capsys.readouterr().out
-    assert all(name in out for name in accounting.MACHINES)
+    assert all(name in out for name in accounting.ACCELERATORS)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"model_type": "bert"}', '{"n_embd": 3}'])

@@ -35,7 +35,7 @@ def test_the_time_of_a_step(page):
     per_token = acc.flops_per_token(T, training=True)
     assert f"{per_token / 1e9:.2f} GFLOP" in page
     flops = 480 * T * per_token
-    a100 = accounting.machine("a100")
+    a100 = accounting.accelerator("a100")
     assert f"{480 * T:,} tokens and {flops / 1e12:.0f} TFLOP" in page
     assert f"{flops / (0.4 * a100.flops):.1f} seconds on an A100" in page
     assert f"({a100.flops / 1e12:.0f} TFLOP/s" in page

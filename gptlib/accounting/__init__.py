@@ -1,15 +1,18 @@
-"""Count a model's parameters, bytes, cache and FLOPs from its configuration; imports no torch."""
+"""The room that counts a model's parameters, bytes, cache and FLOPs from its configuration.
+
+May import configurations and small helpers only; imports no torch.
+"""
 
 from gptlib.accounting.accelerators import (
-    MACHINES,
+    ACCELERATORS,
+    Accelerator,
     Limit,
-    Machine,
+    accelerator,
     decode_limit,
-    machine,
     prefill_limit,
     ridge_batch,
 )
-from gptlib.accounting.accounts import Account, CacheKind, Dtype, account
+from gptlib.accounting.accounts import Account, CacheKind, Dtype, account, cache_dtype
 from gptlib.accounting.architectures import ARCHITECTURES
 from gptlib.accounting.assessment import Finding, assess
 from gptlib.accounting.ledger import Component
@@ -23,21 +26,22 @@ from gptlib.accounting.training import (
 )
 
 __all__ = [
+    "ACCELERATORS",
     "ARCHITECTURES",
-    "MACHINES",
+    "Accelerator",
     "Account",
     "CacheKind",
     "Component",
     "Dtype",
     "Finding",
     "Limit",
-    "Machine",
     "TrainingBytes",
+    "accelerator",
     "account",
     "activation_bytes",
     "assess",
+    "cache_dtype",
     "decode_limit",
-    "machine",
     "optimizer_bytes",
     "prefill_limit",
     "ridge_batch",

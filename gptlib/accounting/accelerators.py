@@ -1,15 +1,16 @@
-"""What a machine's arithmetic and memory allow: the roofline of reading and of writing text."""
+"""What arithmetic and memory of an accelerator allow: the roofline of reading and of writing."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
-from gptlib.accounting.accounts import Account, component_bytes
+from gptlib.accounting.accounts import Account, cache_dtype, component_bytes
 
 
 @dataclass(frozen=True)
-class Machine:
+class Accelerator:
     """Describe one accelerator by its peak figures; real programs reach a part of both."""
 
     name: str
@@ -24,35 +25,35 @@ class Machine:
         return self.flops / self.bandwidth
 
 
-def _machine(name: str, tflops: float, gb_s: float, gb: float, source: str) -> Machine:
-    return Machine(name, tflops * 1e12, gb_s * 1e9, gb * 1e9, source)
+def _accelerator(name: str, tflops: float, gb_s: float, gb: float, source: str) -> Accelerator:
+    return Accelerator(name, tflops * 1e12, gb_s * 1e9, gb * 1e9, source)
 
 
 # Dense figures; data sheets that quote sparsity are halved.
-MACHINES: dict[str, Machine] = {
-    m.name: m
-    for m in (
-        _machine("v100", 125, 900, 32, "NVIDIA V100 data sheet, SXM2 32 GB, fp16"),
-        _machine("a100", 312, 2039, 80, "NVIDIA A100 data sheet, SXM4 80 GB"),
-        _machine("h100", 989.4, 3350, 80, "NVIDIA H100 data sheet, SXM5, without sparsity"),
-        _machine("h200", 989.4, 4800, 141, "NVIDIA H200 data sheet, SXM, without sparsity"),
-        _machine("b200", 2250, 8000, 180, "NVIDIA DGX B200 data sheet, an eighth, no sparsity"),
-        _machine("mi300x", 1307.4, 5300, 192, "AMD Instinct MI300X data sheet, no sparsity"),
-        _machine("tpu-v5e", 197, 819, 16, "Google Cloud TPU v5e documentation"),
-        _machine("rtx4090", 165.2, 1008, 24, "NVIDIA Ada white paper, fp32 sums, no sparsity"),
+ACCELERATORS: dict[str, Accelerator] = {
+    a.name: a
+    for a in (
+        _accelerator("v100", 125, 900, 32, "NVIDIA V100 data sheet, SXM2 32 GB, fp16"),
+        _accelerator("a100", 312, 2039, 80, "NVIDIA A100 data sheet, SXM4 80 GB"),
+        _accelerator("h100", 989.4, 3350, 80, "NVIDIA H100 data sheet, SXM5, without sparsity"),
+        _accelerator("h200", 989.4, 4800, 141, "NVIDIA H200 data sheet, SXM, without sparsity"),
+        _accelerator("b200", 2250, 8000, 180, "NVIDIA DGX B200 data sheet, an eighth, no sparsity"),
+        _accelerator("mi300x", 1307.4, 5300, 192, "AMD Instinct MI300X data sheet, no sparsity"),
+        _accelerator("tpu-v5e", 197, 819, 16, "Google Cloud TPU v5e documentation"),
+        _accelerator("rtx4090", 165.2, 1008, 24, "NVIDIA Ada white paper, fp32 sums, no sparsity"),
     )
 }
 
 
-def machine(name: str) -> Machine:
-    """Return a machine by name.
+def accelerator(name: str) -> Accelerator:
+    """Return an accelerator by name.
 
     Raises:
-        ValueError: the name is unknown; the message lists the known ones.
+        ValueError: the name is unknown; the message, worded for `--machine`, lists the known ones.
     """
-    if name not in MACHINES:
-        raise ValueError(f"unknown machine {name!r}; known machines: {', '.join(MACHINES)}")
-    return MACHINES[name]
+    if name not in ACCELERATORS:
+        raise ValueError(f"unknown machine {name!r}; known machines: {', '.join(ACCELERATORS)}")
+    return ACCELERATORS[name]
 
 
 @dataclass(frozen=True)
@@ -106,53 +107,53 @@ def weight_bytes_read(acc: Account, n_tokens: int, dtype: str) -> float:
 
 
 def decode_limit(
-    acc: Account, on: Machine, S: int, batch_size: int = 1, dtype: str = "bf16"
+    acc: Account, on: Accelerator, S: int, batch_size: int = 1, dtype: str = "bf16"
 ) -> Limit:
     """Return the limit of one step that gives each of `batch_size` texts its token number `S`.
 
     It reads the weights once for the whole batch, and each text's own cache (Pope et al., 2022,
-    section 2). The cache is 16 bits wide where the weights are quantised.
+    section 2), stored as `cache_dtype` says.
     """
-    cache = acc.kv_cache_bytes(S, _cache_dtype(dtype), batch_size)
+    cache = acc.kv_cache_bytes(S, cache_dtype(dtype), batch_size)
     moved = weight_bytes_read(acc, batch_size, dtype) + cache
     return _limit(on, batch_size * acc.decode_flops(S), moved, batch_size)
 
 
 def prefill_limit(
-    acc: Account, on: Machine, T: int, batch_size: int = 1, dtype: str = "bf16"
+    acc: Account, on: Accelerator, T: int, batch_size: int = 1, dtype: str = "bf16"
 ) -> Limit:
     """Return the limit of reading `batch_size` prompts of `T` tokens, causal pairs only.
 
     It reads the weights and writes the cache once; activations are taken to stay on the chip.
     """
     n = batch_size * T
-    cache = acc.kv_cache_bytes(T, _cache_dtype(dtype), batch_size)
+    cache = acc.kv_cache_bytes(T, cache_dtype(dtype), batch_size)
     moved = weight_bytes_read(acc, n, dtype) + cache
     return _limit(on, n * acc.flops_per_token(T, causal=True), moved, n)
 
 
+def limits(acc: Account, on: Accelerator, S: int, batch_size: int, dtype: str) -> dict[str, Limit]:
+    """Return the limits of both passes: decoding token number `S`, and reading `S` tokens."""
+    return {
+        "decode": decode_limit(acc, on, S, batch_size, dtype),
+        "prefill": prefill_limit(acc, on, S, batch_size, dtype),
+    }
+
+
 def ridge_batch(
-    acc: Account, on: Machine, S: int, dtype: str = "bf16", most: int = 2**20
+    acc: Account, on: Accelerator, S: int, dtype: str = "bf16", most: int = 2**20
 ) -> int | None:
     """Return the smallest batch whose decoding step is limited by arithmetic.
 
     None where no batch up to `most` is: the caches grow with the batch and keep memory the limit.
     """
-    if decode_limit(acc, on, S, most, dtype).bound == "memory":
-        return None
-    low, high = 0, most  # memory holds at low, compute at high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if decode_limit(acc, on, S, middle, dtype).bound == "memory":
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def computes(batch: int) -> bool:
+        return decode_limit(acc, on, S, batch, dtype).bound == "compute"
+
+    below = bisect_left(range(1, most + 1), True, key=computes)
+    return below + 1 if below < most else None
 
 
-def _cache_dtype(dtype: str) -> str:
-    return "bf16" if dtype.startswith("int") else dtype
-
-
-def _limit(on: Machine, flops: float, moved: float, tokens: int) -> Limit:
+def _limit(on: Accelerator, flops: float, moved: float, tokens: int) -> Limit:
     return Limit(flops, moved, flops / on.flops, moved / on.bandwidth, tokens)

@@ -166,6 +166,11 @@ class Account:
         return self.matrix_flops + keys * 2 * a.n_heads * wide
 
 
+def cache_dtype(dtype: str) -> str:
+    """Return the type of the cache beside weights of type `dtype`: 16 bits where they are int."""
+    return "bf16" if dtype.startswith("int") else dtype
+
+
 def component_bytes(c: Component, dtype: str) -> int:
     """Return the bytes of one component's weights with their scales."""
     kind = _dtype(dtype)
@@ -179,7 +184,7 @@ def component_bytes(c: Component, dtype: str) -> int:
 
 def _dtype(name: str, cache: bool = False) -> Dtype:
     short = _LONG.get(name, name)
-    allowed = [d for d in BITS if not (cache and d.startswith("int"))]
+    allowed = [d for d in BITS if not cache or cache_dtype(d) == d]
     for kind in allowed:
         if short == kind:
             return kind

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from gptlib.accounting.fields import Fields, check_layers
-from gptlib.accounting.rotary import SIZES, checked, llama_like, plain_attention, windows_of
-from gptlib.accounting.shape import Attention, FeedForward, Latent, Shape
+from gptlib.accounting import windows
+from gptlib.accounting.fields import SIZES, Fields, check_layers
+from gptlib.accounting.rotary import checked, llama_like, mixtral_experts, qwen3_experts
+from gptlib.accounting.shape import Attention, FeedForward, Latent, Shape, plain_attention
 from gptlib.config import GPTConfig
 
 
@@ -38,13 +40,11 @@ def _gpt2(f: Fields) -> Shape:
     f.refuse("add_cross_attention", False, "adds an encoder's attention, which is not counted here")
     width, layers, heads = f.count("n_embd"), f.layers("n_layer"), f.count("n_head")
     return Shape(
-        architecture="gpt2",
+        architecture=f.architecture,
         vocab_size=f.count("vocab_size"),
         context_length=f.count("n_positions"),
         emb_dim=width,
-        attention=plain_attention(
-            heads, heads, f.divide("n_embd", width, "n_head", heads), True, True
-        ),
+        attention=plain_attention(heads, heads, f.divide("n_embd", "n_head"), True, True),
         feed_forward=(FeedForward(f.count("n_inner", 4 * width), False, True),) * layers,
         windows=(None,) * layers,
         tied=f.switch("tie_word_embeddings", True),
@@ -60,27 +60,22 @@ def _gpt_neo(f: Fields) -> Shape:
     if kinds is None:
         f.require("attention_types")
         try:
-            pairs = [
-                (group, check_layers("attention_types", n))
-                for group, n in f.data["attention_types"]
-            ]
+            pairs = [(g, check_layers("attention_types", n)) for g, n in f.data["attention_types"]]
             kinds = [kind for group, n in pairs for _ in range(n) for kind in group]
         except (TypeError, ValueError):
-            raise ValueError(
-                "gpt_neo config: attention_types must be like [[['global', 'local'], 12]],"
+            raise f.error(
+                "attention_types must be like [[['global', 'local'], 12]],"
                 f" got {f.data['attention_types']!r:.60}"
             ) from None
-    windows = windows_of(f, kinds, {"global": False, "local": True}, "window_size", layers)
+    local = windows.by_kind(f, kinds, ("global", "local"), "window_size", layers)
     return Shape(
-        architecture="gpt_neo",
+        architecture=f.architecture,
         vocab_size=f.count("vocab_size"),
         context_length=f.count("max_position_embeddings"),
         emb_dim=width,
-        attention=plain_attention(
-            heads, heads, f.divide("hidden_size", width, "num_heads", heads), False, True
-        ),
+        attention=plain_attention(heads, heads, f.divide("hidden_size", "num_heads"), False, True),
         feed_forward=(FeedForward(f.count("intermediate_size", 4 * width), False, True),) * layers,
-        windows=windows,
+        windows=local,
         tied=f.switch("tie_word_embeddings", True),
         norm="layernorm",
         position_rows=f.count("max_position_embeddings"),
@@ -91,11 +86,10 @@ def _gpt_neo(f: Fields) -> Shape:
 def _gpt_neox(f: Fields) -> Shape:
     f.require(*SIZES)
     width, heads = f.count("hidden_size"), f.count("num_attention_heads")
-    bias = f.switch("attention_bias", True)
-    layers = f.layers("num_hidden_layers")
-    head_dim = f.divide("hidden_size", width, "num_attention_heads", heads)
+    bias, layers = f.switch("attention_bias", True), f.layers("num_hidden_layers")
+    head_dim = f.divide("hidden_size", "num_attention_heads")
     return Shape(
-        architecture="gpt_neox",
+        architecture=f.architecture,
         vocab_size=f.count("vocab_size"),
         context_length=f.count("max_position_embeddings"),
         emb_dim=width,
@@ -108,14 +102,15 @@ def _gpt_neox(f: Fields) -> Shape:
 
 
 def _opt(f: Fields) -> Shape:
-    f.require("ffn_dim", "do_layer_norm_before", *(name for name in SIZES if name[0] != "i"))
+    sizes = (name for name in SIZES if name != "intermediate_size")
+    f.require("ffn_dim", "do_layer_norm_before", *sizes)
     width, heads = f.count("hidden_size"), f.count("num_attention_heads")
     bias, layers = f.switch("enable_bias", True), f.layers("num_hidden_layers")
     positions = f.count("max_position_embeddings")
     removed = f.switch("_remove_final_layer_norm", False)
-    head_dim = f.divide("hidden_size", width, "num_attention_heads", heads)
+    head_dim = f.divide("hidden_size", "num_attention_heads")
     return Shape(
-        architecture="opt",
+        architecture=f.architecture,
         vocab_size=f.count("vocab_size"),
         context_length=positions,
         emb_dim=width,
@@ -130,7 +125,7 @@ def _opt(f: Fields) -> Shape:
     )
 
 
-def _deepseek(f: Fields) -> Shape:
+def _deepseek(f: Fields, *, mlp_bias: bool = False, routing_offsets: bool = False) -> Shape:
     f.require(
         *SIZES,
         *("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"),
@@ -139,7 +134,7 @@ def _deepseek(f: Fields) -> Shape:
     )
     f.refuse("moe_layer_freq", 1, "is not counted: every block after the dense ones has experts")
     heads, layers = f.count("num_attention_heads"), f.layers("num_hidden_layers")
-    bias, v2 = f.switch("attention_bias", False), f.architecture == "deepseek_v2"
+    bias = f.switch("attention_bias", False)
     latent = Latent(
         kv_rank=f.count("kv_lora_rank"),
         rope_dim=f.count("qk_rope_head_dim"),
@@ -147,7 +142,7 @@ def _deepseek(f: Fields) -> Shape:
         query_rank=f.optional_count("q_lora_rank"),
         bias=bias,
     )
-    mlp_bias = v2 and f.switch("mlp_bias", False)
+    mlp_bias = mlp_bias and f.switch("mlp_bias", False)
     sparse = FeedForward(
         hidden=f.count("moe_intermediate_size"),
         gated=True,
@@ -155,11 +150,12 @@ def _deepseek(f: Fields) -> Shape:
         n_experts=f.count("n_routed_experts"),
         n_active=f.count("num_experts_per_tok"),
         n_shared=f.count("n_shared_experts"),
-        router_buffers=0 if v2 else f.count("n_routed_experts"),
+        router_buffers=f.count("n_routed_experts") if routing_offsets else 0,
     )
     n_dense = min(f.count("first_k_dense_replace", least=0), layers)
     dense = FeedForward(f.count("intermediate_size"), True, mlp_bias)
     extra = f.count("num_nextn_predict_layers", 0, least=0)
+    note = f"{extra} extra block(s) that predict a token further on are not counted"
     return Shape(
         architecture=f.architecture,
         vocab_size=f.count("vocab_size"),
@@ -178,39 +174,33 @@ def _deepseek(f: Fields) -> Shape:
         windows=(None,) * layers,
         tied=f.switch("tie_word_embeddings", False),
         norm="rmsnorm",
-        notes=(f"{extra} extra block(s) that predict a token further on are not counted",)
-        if extra
-        else (),
+        notes=(note,) if extra else (),
     )
 
+
+_unbiased = partial(llama_like, qkv_bias=False)
+_gemma = partial(llama_like, head_dim_required=True, tied=True)
+_gemma2 = partial(_gemma, norms_per_block=4, windows=windows.all_but_each(2))
+_qwen3 = partial(llama_like, qk_norm_of_head=True)
 
 READERS: dict[str, Callable[[Fields], Shape]] = {
     "gpt2": _gpt2,
     "gpt_neo": _gpt_neo,
     "gpt_neox": _gpt_neox,
     "opt": _opt,
-    "llama": llama_like("llama", kv_heads_required=False),
-    "mistral": llama_like("mistral", qkv_bias=False, windows="all"),
-    "mixtral": llama_like("mixtral", qkv_bias=False, windows="any", experts="mixtral"),
-    "qwen2": llama_like("qwen2", qkv_bias=True, windows="switch later"),
-    "qwen3": llama_like("qwen3", head_dim_required=True, qk_norm="head", windows="switch later"),
-    "qwen3_moe": llama_like("qwen3_moe", qk_norm="head", windows="switch all", experts="qwen3"),
-    "gemma": llama_like("gemma", head_dim_required=True, tied=True),
-    "gemma2": llama_like(
-        "gemma2", head_dim_required=True, tied=True, norms_per_block=4, windows="every 2"
-    ),
-    "gemma3_text": llama_like(
-        "gemma3_text",
-        head_dim_required=True,
-        tied=True,
-        qk_norm="head",
-        norms_per_block=4,
-        windows="every 6",
-    ),
-    "phi3": llama_like("phi3", kv_heads_required=False, qkv_bias=False, windows="any"),
-    "deepseek_v2": _deepseek,
-    "deepseek_v3": _deepseek,
-    "olmo2": llama_like("olmo2", kv_heads_required=False, qk_norm="width"),
+    "llama": partial(llama_like, kv_heads_required=False, mlp_bias=True),
+    "mistral": partial(_unbiased, windows=windows.required),
+    "mixtral": partial(_unbiased, windows=windows.if_given, feed_forward=mixtral_experts),
+    "qwen2": partial(llama_like, qkv_bias=True, windows=windows.later_if_on),
+    "qwen3": partial(_qwen3, head_dim_required=True, windows=windows.later_if_on),
+    "qwen3_moe": partial(_qwen3, windows=windows.all_if_on, feed_forward=qwen3_experts),
+    "gemma": _gemma,
+    "gemma2": _gemma2,
+    "gemma3_text": partial(_gemma2, qk_norm_of_head=True, windows=windows.all_but_each(6)),
+    "phi3": partial(_unbiased, kv_heads_required=False, windows=windows.if_given),
+    "deepseek_v2": partial(_deepseek, mlp_bias=True),
+    "deepseek_v3": partial(_deepseek, routing_offsets=True),
+    "olmo2": partial(llama_like, kv_heads_required=False, qk_norm_of_width=True),
 }
 
 ARCHITECTURES = (*READERS, "gemma3")
@@ -252,7 +242,7 @@ def _gemma3(data: Mapping[str, Any]) -> Shape:
     notes = ["only the text part is counted, not what reads images"]
     if filled:
         notes.append(f"left out by the file, so as transformers documents: {', '.join(filled)}")
-    return dataclasses.replace(shape, notes=(*shape.notes, *notes))
+    return dataclasses.replace(shape, architecture="gemma3_text", notes=tuple(notes))
 
 
 def _unknown(kind: Any, data: Mapping[str, Any]) -> str:

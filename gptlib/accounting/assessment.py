@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gptlib.accounting.accelerators import Machine, decode_limit, ridge_batch
-from gptlib.accounting.accounts import Account
+from gptlib.accounting.accelerators import Accelerator, decode_limit, ridge_batch
+from gptlib.accounting.accounts import Account, cache_dtype
 from gptlib.accounting.training import CHINCHILLA, tokens_per_parameter, training_flops
 
 
@@ -20,7 +21,7 @@ class Finding:
 
 def assess(
     acc: Account,
-    on: Machine,
+    on: Accelerator,
     *,
     context: int | None = None,
     dtype: str = "bf16",
@@ -30,7 +31,7 @@ def assess(
     """Say what stands out in a model's accounts.
 
     Args:
-        on: the machine whose limits are applied.
+        on: the accelerator whose limits are applied.
         context: S, positions in the cache; the model's own context when None.
         training_tokens: D, the tokens it was trained on, where they are known.
     """
@@ -92,8 +93,8 @@ def _feed_forward(acc: Account) -> Finding:
 
 
 def _cache(acc: Account, S: int, dtype: str, batch_size: int) -> Finding:
-    store = "bf16" if dtype.startswith("int") else dtype
-    weights, cache = acc.bytes(dtype), acc.kv_cache_bytes(S, store, batch_size)
+    store, weights = cache_dtype(dtype), acc.bytes(dtype)
+    cache = acc.kv_cache_bytes(S, store, batch_size)
     sentence = (
         f"With {batch_size} x {S:,} tokens the {store} cache takes {cache / 1e9:,.3f} GB,"
         f" {cache / weights:.1%} of the {weights / 1e9:,.3f} GB of {dtype} weights; "
@@ -104,7 +105,7 @@ def _cache(acc: Account, S: int, dtype: str, batch_size: int) -> Finding:
     return Finding(sentence, rule, "Pope et al., 2022; Ainslie et al., 2023")
 
 
-def _limits(acc: Account, on: Machine, S: int, dtype: str, batch_size: int) -> Finding:
+def _limits(acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int) -> Finding:
     step = decode_limit(acc, on, S, batch_size, dtype)
     sentence = (
         f"On {on.name} decoding token {S:,} of {batch_size} text(s) is {step.bound}-bound:"
@@ -117,8 +118,7 @@ def _limits(acc: Account, on: Machine, S: int, dtype: str, batch_size: int) -> F
     else:
         sentence += f"arithmetic is the limit from {batch:,} texts on."
     room = on.memory - acc.bytes(dtype)
-    store = "bf16" if dtype.startswith("int") else dtype
-    each = acc.kv_cache_bytes(S, store)
+    each = acc.kv_cache_bytes(S, cache_dtype(dtype))
     if room < 0:
         sentence += f" The weights do not fit into its {on.memory / 1e9:,.0f} GB."
     else:
@@ -127,48 +127,39 @@ def _limits(acc: Account, on: Machine, S: int, dtype: str, batch_size: int) -> F
     return Finding(sentence, rule, f"Williams et al., 2009; {on.source}")
 
 
-def _unusual(acc: Account) -> list[Finding]:
-    s, a, found = acc.shape, acc.shape.attention, []
+def _unusual(acc: Account) -> Iterator[Finding]:
+    s, a = acc.shape, acc.shape.attention
     if a.latent is None and a.n_heads * a.head_dim != s.emb_dim:
-        found.append(
-            Finding(
-                f"Unusual: the heads together are {a.n_heads * a.head_dim:,} wide, the residual"
-                f" stream {s.emb_dim:,}.",
-                "Heads x head size equals the width in most models.",
-                "Vaswani et al., 2017, section 3.2.2",
-            )
+        yield Finding(
+            f"Unusual: the heads together are {a.n_heads * a.head_dim:,} wide, the residual"
+            f" stream {s.emb_dim:,}.",
+            "Heads x head size equals the width in most models.",
+            "Vaswani et al., 2017, section 3.2.2",
         )
     if s.vocab_size % 64:
-        found.append(
-            Finding(
-                f"Unusual: {s.vocab_size:,} tokens are not a multiple of 64;"
-                f" {-s.vocab_size % 64} more rows would fill the tiles of the head's product.",
-                "Sizes that are multiples of 64 in 16 bits use the matrix units fully.",
-                "NVIDIA, Deep Learning Performance: Matrix Multiplication; nanoGPT pads to 50,304",
-            )
+        yield Finding(
+            f"Unusual: {s.vocab_size:,} tokens are not a multiple of 64;"
+            f" {-s.vocab_size % 64} more rows would fill the tiles of the head's product.",
+            "Sizes that are multiples of 64 in 16 bits use the matrix units fully.",
+            "NVIDIA, Deep Learning Performance: Matrix Multiplication; nanoGPT pads to 50,304",
         )
     tables = acc.parts["embeddings"] + acc.parts["head"]
     if tables > 0.2 * acc.total:
         kind = "tied to" if s.tied else "apart from"
-        found.append(
-            Finding(
-                f"Unusual in large models: tables and head hold {tables / acc.total:.1%} of the"
-                f" parameters; the head is {kind} the token table.",
-                "The share falls as models grow; above a fifth a head of its own is dear.",
-                "Press and Wolf, 2017, for tying; the threshold of a fifth is ours",
-            )
+        yield Finding(
+            f"Unusual in large models: tables and head hold {tables / acc.total:.1%} of the"
+            f" parameters; the head is {kind} the token table.",
+            "The share falls as models grow; above a fifth a head of its own is dear.",
+            "Press and Wolf, 2017, for tying; the threshold of a fifth is ours",
         )
     bounded = [w for w in s.windows if w is not None]
     if bounded:
-        found.append(
-            Finding(
-                f"Unusual: {len(bounded)} of {s.n_layers} blocks look back on"
-                f" {max(bounded):,} positions only.",
-                "A window bounds cache and attention; deeper blocks reach further through others.",
-                "Beltagy et al., 2020, section 3.1; Jiang et al., 2023",
-            )
+        yield Finding(
+            f"Unusual: {len(bounded)} of {s.n_layers} blocks look back on"
+            f" {max(bounded):,} positions only.",
+            "A window bounds cache and attention; deeper blocks reach further through others.",
+            "Beltagy et al., 2020, section 3.1; Jiang et al., 2023",
         )
-    return found
 
 
 def _chinchilla(acc: Account, tokens: float) -> Finding:

@@ -7,6 +7,15 @@ from typing import Any
 
 from gptlib.config import MOST_LAYERS
 
+SIZES = (  # what nearly every file has
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "max_position_embeddings",
+)
+
 
 def check_layers(name: str, value: int) -> int:
     """Return `value`, or raise ValueError where no memory could hold that many blocks."""
@@ -20,6 +29,10 @@ class Fields:
 
     def __init__(self, data: Mapping[str, Any], architecture: str) -> None:
         self.data, self.architecture = data, architecture
+
+    def error(self, what: str) -> ValueError:
+        """Return the error to raise; it begins with the architecture."""
+        return ValueError(f"{self.architecture} config: {what}")
 
     def require(self, *names: str) -> None:
         """Raise ValueError that lists every name the configuration lacks."""
@@ -35,9 +48,9 @@ class Fields:
         if name not in self.data:
             self.require(name)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**40:
-            raise ValueError(
-                f"{self.architecture} config: {name} must be a whole number of at least {least}"
-                f" and below 2**40, got {value!r:.60}"
+            raise self.error(
+                f"{name} must be a whole number of at least {least} and below 2**40,"
+                f" got {value!r:.60}"
             )
         return value
 
@@ -53,22 +66,19 @@ class Fields:
         """Return true or false; `default` is what the architecture documents for its absence."""
         value = self.data.get(name, default)
         if not isinstance(value, bool):
-            raise ValueError(
-                f"{self.architecture} config: {name} must be true or false, got {value!r:.60}"
-            )
+            raise self.error(f"{name} must be true or false, got {value!r:.60}")
         return value
 
-    def divide(self, whole: str, value: int, part: str, by: int) -> int:
-        """Return value / by, or raise ValueError with both names where it leaves a remainder."""
+    def divide(self, whole: str, part: str) -> int:
+        """Return whole / part, 1 without a part, or raise ValueError where a remainder is left."""
+        value = self.count(whole)
+        by = self.count(part, value)
         if value % by:
-            raise ValueError(
-                f"{self.architecture} config: {part}={by} must divide {whole}={value}"
-                f" (remainder {value % by})"
-            )
+            raise self.error(f"{part}={by} must divide {whole}={value} (remainder {value % by})")
         return value // by
 
     def refuse(self, name: str, allowed: Any, why: str) -> None:
         """Raise ValueError where a field asks for something that is not counted here."""
         value = self.data.get(name, allowed)
         if value != allowed:
-            raise ValueError(f"{self.architecture} config: {name}={value!r:.60} {why}")
+            raise self.error(f"{name}={value!r:.60} {why}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -73,27 +74,23 @@ def _attention(shape: Shape) -> list[Component]:
             _matrix("value", "attention", L, n_kv * a.value_dim, C),
         ]
         biases = a.qkv_bias * (H * D + n_kv * D + n_kv * a.value_dim)
-        norms = a.qk_norm
+        norms = _plain("query-key norms", "norm", L, L * a.qk_norm)
     else:
         m = a.latent
-        compressed = m.kv_rank + m.rope_dim
-        parts = [
-            _matrix("key-value down", "attention", L, compressed, C),
-            _matrix("key-value up", "attention", L, H * (m.nope_dim + a.value_dim), m.kv_rank),
-        ]
+        compressed = m.kv_rank + (m.query_rank or 0)  # together; each has an RMSNorm
         if m.query_rank is None:
-            parts.insert(0, _matrix("query", "attention", L, H * D, C))
+            parts = [_matrix("query", "attention", L, H * D, C)]
         else:
-            parts.insert(0, _matrix("query down", "attention", L, m.query_rank, C))
-            parts.insert(1, _matrix("query up", "attention", L, H * D, m.query_rank))
-        biases = m.bias * (compressed + (m.query_rank or 0))
-        norms = m.kv_rank + (m.query_rank or 0)  # RMSNorm of each compressed vector
+            parts = [_matrix("query down", "attention", L, m.query_rank, C)]
+            parts += [_matrix("query up", "attention", L, H * D, m.query_rank)]
+        out = H * (m.nope_dim + a.value_dim)
+        parts += [_matrix("key-value down", "attention", L, m.kv_rank + m.rope_dim, C)]
+        parts += [_matrix("key-value up", "attention", L, out, m.kv_rank)]
+        biases = m.bias * (compressed + m.rope_dim)
+        norms = _plain("latent norms", "norm", L, L * compressed)
     biases += a.out_bias * C
-    parts.append(_matrix("attention output", "attention", L, C, H * a.value_dim))
-    parts.append(_plain("attention biases", "attention", L, L * biases))
-    name = "query-key norms" if a.latent is None else "latent norms"
-    parts.append(_plain(name, "norm", L, L * norms))
-    return parts
+    output = _matrix("attention output", "attention", L, C, H * a.value_dim)
+    return [*parts, output, _plain("attention biases", "attention", L, L * biases), norms]
 
 
 def _feed_forward(ff: FeedForward, blocks: int, C: int) -> list[Component]:
@@ -101,10 +98,11 @@ def _feed_forward(ff: FeedForward, blocks: int, C: int) -> list[Component]:
     if not ff.n_experts:
         return _network("feed-forward", ff, blocks, C, F)
     router = _matrix("router", "feed-forward", blocks, ff.n_experts, C)
-    routed = _network("expert", ff, blocks, C, F, ff.n_experts, ff.n_active)
-    shared = _network("shared expert", ff, blocks, C, F * ff.n_shared) if ff.n_shared else []
     # Only dense and shared networks have biases: routed experts are stored as bare stacks.
-    return [router, *(p for p in routed if "biases" not in p.name), *shared]
+    bare = dataclasses.replace(ff, bias=False)
+    routed = _network("expert", bare, blocks, C, F, ff.n_experts, ff.n_active)
+    shared = _network("shared expert", ff, blocks, C, F * ff.n_shared) if ff.n_shared else []
+    return [router, *routed, *shared]
 
 
 def _network(
@@ -139,8 +137,7 @@ def _matrix(
 
 
 def _table(name: str, rows: int, width: int) -> Component:
-    n, groups = rows * width, rows * math.ceil(width / INT4_GROUP)
-    return Component(name, "embeddings", 0, n, n, 0, rows, groups)
+    return dataclasses.replace(_matrix(name, "embeddings", 0, rows, width), multiplied=0)
 
 
 def _plain(name: str, part: Part, blocks: int, count: int) -> Component:
@@ -149,13 +146,10 @@ def _plain(name: str, part: Part, blocks: int, count: int) -> Component:
 
 def _merged(parts: Iterable[Component]) -> tuple[Component, ...]:
     """Add up components of one name: dense blocks of different widths share theirs."""
+    counts = [f.name for f in dataclasses.fields(Component) if f.name not in ("name", "part")]
     merged: dict[str, Component] = {}
     for p in parts:
-        if (old := merged.get(p.name)) is not None:
-            p = Component(
-                p.name, p.part, old.blocks + p.blocks,
-                *(getattr(old, f) + getattr(p, f) for f in (
-                    "parameters", "active", "multiplied", "int8_scales", "int4_scales")),
-            )  # fmt: skip
+        if old := merged.get(p.name):
+            p = dataclasses.replace(p, **{n: getattr(old, n) + getattr(p, n) for n in counts})
         merged[p.name] = p
     return tuple(merged.values())

@@ -7,8 +7,8 @@ import textwrap
 from typing import Any, get_args
 
 from gptlib._helpers.messages import shown
-from gptlib.accounting.accelerators import Machine, decode_limit, prefill_limit
-from gptlib.accounting.accounts import BITS, Account, CacheKind, component_bytes
+from gptlib.accounting.accelerators import Accelerator, limits
+from gptlib.accounting.accounts import BITS, Account, CacheKind, cache_dtype, component_bytes
 from gptlib.accounting.assessment import Finding
 from gptlib.accounting.training import (
     activation_bytes,
@@ -35,12 +35,10 @@ def human_flops(n: float) -> str:
 
 
 def as_dict(
-    acc: Account, on: Machine, S: int, dtype: str, batch_size: int, findings: list[Finding]
+    acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int, findings: list[Finding]
 ) -> dict[str, Any]:
     """Return every figure under a name, ready for JSON."""
-    store = "bf16" if dtype.startswith("int") else dtype
-    kinds: tuple[CacheKind, ...] = get_args(CacheKind)
-    decode, prefill = (f(acc, on, S, batch_size, dtype) for f in (decode_limit, prefill_limit))
+    store, kinds = cache_dtype(dtype), get_args(CacheKind)
     return {
         "architecture": acc.shape.architecture,
         "total": acc.total,
@@ -80,7 +78,7 @@ def as_dict(
                 "bound": limit.bound,
                 "tokens_per_second": limit.tokens_per_second,
             }
-            for name, limit in (("decode", decode), ("prefill", prefill))
+            for name, limit in limits(acc, on, S, batch_size, dtype).items()
         },
         "notes": list(acc.shape.notes),
         "assessment": [dataclasses.asdict(f) for f in findings],
@@ -90,7 +88,7 @@ def as_dict(
 def table(
     name: str,
     acc: Account,
-    on: Machine,
+    on: Accelerator,
     S: int,
     dtype: str,
     batch_size: int,
@@ -106,10 +104,8 @@ def table(
         rows.append((c.name, str(c.blocks or ""), f"{c.parameters:,}", share, size))
     rows.append(("total", "", f"{acc.total:,}", "100.00%", human_bytes(acc.bytes(dtype))))
     lines += ["", *(f"{a:<24.24}{b:>7}{c:>21}{d:>10}{e:>16}" for a, b, c, d, e in rows)]
-    lines += [
-        "",
-        *(f"{what:<42}{value:>36}" for what, value in facts(acc, on, S, dtype, batch_size)),
-    ]
+    below = facts(acc, on, S, dtype, batch_size)
+    lines += ["", *(f"{what:<42}{value:>36}" for what, value in below)]
     for finding in findings:
         lines += ["", *_wrapped(finding.sentence)]
         lines += _wrapped(f"Rule: {finding.rule} Source: {finding.source}.", "  ")
@@ -119,7 +115,7 @@ def table(
 def compare(
     names: tuple[str, str],
     accounts: tuple[Account, Account],
-    on: Machine,
+    on: Accelerator,
     contexts: tuple[int, int],
     dtype: str,
     batch_size: int,
@@ -143,11 +139,10 @@ def compare(
 
 
 def facts(
-    acc: Account, on: Machine, S: int, dtype: str, batch_size: int, short: bool = False
+    acc: Account, on: Accelerator, S: int, dtype: str, batch_size: int, short: bool = False
 ) -> list[tuple[str, str]]:
     """Return the figures below the ledger, as pairs of a label and a value with its unit."""
-    store = "bf16" if dtype.startswith("int") else dtype
-    decode, prefill = (f(acc, on, S, batch_size, dtype) for f in (decode_limit, prefill_limit))
+    store = cache_dtype(dtype)
     cache = acc.kv_cache_bytes(S, store, batch_size)
     at = "" if short else f", {batch_size} x {S:,} tokens"
     rows = [("parameters", f"{acc.total:,}"), ("active parameters", f"{acc.active:,}")]
@@ -175,9 +170,8 @@ def facts(
         ("  state of AdamW", human_bytes(optimizer_bytes(acc))),
         ("  state of Muon", human_bytes(optimizer_bytes(acc, "muon"))),
     ]
-    for name, limit in (("prefill", prefill), ("decode", decode)):
-        rate = f"{limit.tokens_per_second:,.0f} tokens/s"
-        rows.append((f"{name} on {on.name}, at most", f"{rate}"))
+    for name, limit in reversed(limits(acc, on, S, batch_size, dtype).items()):
+        rows.append((f"{name} on {on.name}, at most", f"{limit.tokens_per_second:,.0f} tokens/s"))
         rows.append(("  limit and FLOPs per byte", f"{limit.bound}, {limit.intensity:,.1f}"))
     return rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+Windows = tuple[int | None, ...]  # positions each block looks back on, itself too; None: all
 Norm = Literal["layernorm", "rmsnorm", "none"]
 
 # Numbers per channel: LayerNorm has a scale and a shift (Ba et al., 2016), RMSNorm a scale only
@@ -37,6 +38,13 @@ class Attention:
     latent: Latent | None = None
 
 
+def plain_attention(
+    n_heads: int, n_kv: int, head_dim: int, qkv_bias: bool, out_bias: bool, qk_norm: int = 0
+) -> Attention:
+    """Return attention whose values are as wide as its keys."""
+    return Attention(n_heads, n_kv, head_dim, head_dim, qkv_bias, out_bias, qk_norm)
+
+
 @dataclass(frozen=True)
 class FeedForward:
     """Describe the feed-forward part of one block, dense or a mixture of experts."""
@@ -60,9 +68,7 @@ class Shape:
     emb_dim: int  # C, width of the residual stream
     attention: Attention
     feed_forward: tuple[FeedForward, ...]  # one per block
-    windows: tuple[
-        int | None, ...
-    ]  # positions each block looks back on, itself included; None: all
+    windows: Windows
     tied: bool  # the head reuses the token table
     norm: Norm
     norms_per_block: int = 2

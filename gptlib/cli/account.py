@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
@@ -16,7 +16,7 @@ def account(
     model: Annotated[str | None, tyro.conf.Positional] = None,
     compare: tuple[str, str] | None = None,
     context: int | None = None,
-    dtype: Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"] = "bf16",
+    dtype: accounting.Dtype = "bf16",
     batch: int = 1,
     machine: str = "a100",
     training_tokens: float | None = None,
@@ -39,7 +39,7 @@ def account(
     integer("batch", batch, 1)
     if context is not None:
         integer("context", context, 1)
-    on = accounting.machine(machine)
+    on = accounting.accelerator(machine)
     names = compare or (str(model),)
     accounts = [accounting.account(name) for name in names]
     contexts = [context or acc.shape.context_length for acc in accounts]

@@ -63,7 +63,7 @@ class LedgerPanel(Panel):
         cfg = GPTConfig(n_heads=1, **{name: getattr(self, name) for name in SIZES})
         account = accounting.account(cfg)
         owned = {component.name: component.parameters for component in account.components}
-        kind = "fp32" if self.dtype == "fp32" else "bf16"
+        kind = accounting.cache_dtype(self.dtype)
         quarters = {n: n * self.context_length // 4 for n in (1, 2, 3, 4)}
         cached = account.kv_cache_bytes(1, kind, self.texts)
         return {
