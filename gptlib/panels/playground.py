@@ -25,7 +25,7 @@ class PlaygroundPanel(Panel):
         model: what `gptlib.stream` takes: a GPT, a NumpyGPT, GPT-2 from `gpt2.load`.
         tokenizer: that of the model; bytes by default.
         prompt: at most 400 characters.
-        temperature, top_k, top_p: see `gptlib.sampling.check_settings`; top_k 0 keeps all.
+        temperature, top_k, top_p: see `gptlib.sampling.Settings`; top_k 0 keeps all.
         seed: repeats the draws; the page's generator is not Python's.
         length: how many tokens to write.
         look: which written token the bars belong to; beyond the last one it is the next one.
