@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,11 +106,13 @@ def n_kept(ranked: Floats, top_k: int | None, top_p: float | None) -> int:
 
 def _takes_settings(function: F) -> F:
     """Show the fields of `Settings` in the signature of a function that takes them as `**rule`."""
-    signature = inspect.signature(function)
+    signature, types = inspect.signature(function), get_type_hints(Settings)
     own = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
-    fields = inspect.signature(Settings).parameters.values()
-    shown = [*own, *(field.replace(kind=field.KEYWORD_ONLY) for field in fields)]
-    function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    fields = [
+        p.replace(kind=p.KEYWORD_ONLY, annotation=types[p.name])
+        for p in inspect.signature(Settings).parameters.values()
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *fields])  # type: ignore[attr-defined]
     return function
 
 

@@ -26,6 +26,9 @@ UNUSED_STATIC = (
     "webpack-macros.html",
 )
 
+# How a field with a range is shown: "Annotated[int, Range(least=1, ...)]".
+RANGED = re.compile(r"[~\w.]*Annotated\[(\w+), [~\w.]*Range\([^)]*\)\]")
+
 # `<a data-doc="notebooks/05_attention">` in raw HTML; attribute first, no nested links.
 CHAPTER_LINK = re.compile(
     r'<a data-doc="(?P<doc>[^"]+)"(?P<rest>[^>]*)>(?P<text>.*?)</a>', re.DOTALL
@@ -94,6 +97,13 @@ def add_version(
         context["gptlib_version"] = ""
 
 
+def without_ranges(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, result: Any
+) -> tuple[str | None, Any]:
+    """Show a field's type without the range that stands beside it in the source."""
+    return RANGED.sub(r"\1", signature or "") or signature, result
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
     # jupyter-book always passes this setting of sphinx_comments, which the book does not load.
@@ -101,6 +111,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.config.mathjax_path = "mathjax/tex-chtml.js"  # type: ignore[attr-defined]
     app.connect("html-page-context", finish_body)
     app.connect("html-page-context", add_version)
+    app.connect("autodoc-process-signature", without_ranges)
     app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", remove_unused_static)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
