@@ -1,5 +1,5 @@
 # make book · lab · test · bench: each makes the environment first if it is missing or out of date.
-# Needs Python 3.11 or newer, make and a package registry. Another Python: make book PYTHON=python3.12
+# Needs Python 3.11 to 3.14, make and a package registry. Another Python: make book PYTHON=python3.12
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -11,7 +11,7 @@ JUPYTER_BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()'
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: book lab test bench notebooks lint clean help
+.PHONY: book lab test bench notebooks lint check-pins clean help
 
 book: $(READY)  ## Build the book and print the file to open
 	rm -rf _build
@@ -40,11 +40,14 @@ lint: $(READY)  ## Lint, check formatting and types
 	.venv/bin/oxlint --deny-warnings gptlib book
 	.venv/bin/oxfmt --check gptlib/panels book/_ext
 
+check-pins:  ## Resolve the pins for every promised Python; asks the package registry
+	$(PYTHON) tools/check_pins.py
+
 clean:  ## Remove the built book and the caches; the environment stays
 	rm -rf _build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 help:  ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /make \1: /p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /make \1: /p' Makefile
 
 # The stamp holds the folder it was made for: the editable install breaks when the folder moves.
 ifneq "$(CURDIR)" "$(shell cat $(READY) 2>/dev/null)"

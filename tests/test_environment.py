@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -61,6 +62,12 @@ def conda() -> list[str]:
     return lines
 
 
+@pytest.fixture(scope="module")
+def check_pins() -> dict:
+    """Return the names of the script behind `make check-pins`."""
+    return runpy.run_path(str(ROOT / "tools" / "check_pins.py"))
+
+
 def test_every_direct_dependency_has_an_exact_version(constraints, direct):
     assert direct.keys() <= constraints.keys()
 
@@ -69,6 +76,21 @@ def test_torch_and_jupyter_book_are_the_versions_the_book_was_made_with(constrai
     assert constraints["torch"] == "2.13.0"
     assert constraints["jupyter-book"].startswith("1.")
     assert direct["jupyter-book"].endswith(",<2")
+
+
+def test_the_promised_pythons_are_the_same_everywhere(check_pins):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pythons = check_pins["pythons"]()
+    assert pythons == [f"3.{minor}.0" for minor in range(11, 11 + len(pythons))]
+    assert project["requires-python"] == ">=3.11"
+    promise = f"Python 3.11 to {pythons[-1].removesuffix('.0')}"
+    for name in ("README.md", "Makefile"):
+        assert promise in (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def test_the_pins_resolved_for_every_promised_python_since_they_last_changed(check_pins):
+    checked = check_pins["CHECKED"].read_text(encoding="utf-8").strip()
+    assert checked == check_pins["fingerprint"](), "run: make check-pins"
 
 
 def test_conda_gets_the_same_versions_as_pip(constraints, direct, conda):
@@ -119,10 +141,10 @@ def test_importing_gptlib_is_quick_and_imports_no_torch():
 
 def test_every_command_of_the_readme_is_a_target_of_the_makefile():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE))
     named = set(
         re.findall(
-            r"(?:^|`)make ([a-z]+)",
+            r"(?:^|`)make ([a-z-]+)",
             (ROOT / "README.md").read_text(encoding="utf-8"),
             flags=re.MULTILINE,
         )
