@@ -155,6 +155,19 @@ def test_every_command_of_the_readme_is_a_target_of_the_makefile():
     assert {"book", "lab", "test", "bench"} <= targets
 
 
+def test_what_the_readme_types_without_make_exists():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    run = {}
+    for program, rest in re.findall(r"^\.venv\\Scripts\\([\w-]+) (.*)$", readme, re.MULTILINE):
+        run.setdefault(program, []).append(rest)
+    assert run["python"] == [
+        '-m pip install -c constraints.txt -e ".[book,lab]"',
+        "-m pip install --no-deps -r requirements-data.txt",
+    ]
+    scripts = {entry.name for entry in importlib.metadata.entry_points(group="console_scripts")}
+    assert {"jupyter-book", "jupyter-lab"} == run.keys() - {"python"} <= scripts
+
+
 def test_ci_runs_the_readmes_test_command():
     script = ROOT / ".ci" / "run"
     assert script.read_text(encoding="utf-8").rstrip().endswith("\nmake test")
