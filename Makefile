@@ -1,5 +1,5 @@
 # make book · lab · test · bench: each makes the environment first if it is missing or out of date.
-# Needs Python 3.11 or newer, make and a package registry. Another Python: make book PYTHON=python3.12
+# Needs Python 3.11 to 3.14, make and a package registry. Another Python: make book PYTHON=python3.12
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -47,8 +47,8 @@ lint: $(READY)  ## Lint, check formatting and types
 	.venv/bin/oxlint --deny-warnings gptlib book
 	.venv/bin/oxfmt --check gptlib/panels gptlib/page_gpt book/_ext
 
-check-pins: $(READY)  ## Resolve constraints.txt for every promised Python, after a change of it
-	$(PY) tools/check_pins.py
+check-pins:  ## Resolve the pins for every promised Python; asks the package registry
+	$(PYTHON) tools/check_pins.py
 
 clean:  ## Remove the built book and the caches; the environment stays
 	rm -rf _build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

