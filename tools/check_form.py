@@ -30,10 +30,31 @@ def cells(path: Path) -> int:
     return len(nbformat.read(path, as_version=4).cells)
 
 
+def code(path: Path, *, only_open: bool = False) -> list[list[str]]:
+    """Return the lines of each code cell, or of each that stands open in the page."""
+    found = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+    folded = [c for c in found if only_open and "hide-input" in c.metadata.get("tags", [])]
+    return [cell.source.splitlines() for cell in found if cell not in folded]
+
+
 def longest_cell(path: Path) -> int:
     """Count the lines of a notebook's longest code cell."""
-    code = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
-    return max(len(cell.source.splitlines()) for cell in code)
+    return max(map(len, code(path)))
+
+
+def longest_open_cell(path: Path) -> int:
+    """Count the lines of the longest code cell that stands open."""
+    return max(map(len, code(path, only_open=True)), default=0)
+
+
+def widest_open_line(path: Path) -> int:
+    """Count the columns of the widest line of code that stands open."""
+    return max((len(line) for cell in code(path, only_open=True) for line in cell), default=0)
+
+
+def percent_of_code_open(path: Path) -> int:
+    """Return how much of a notebook's code stands open."""
+    return round(100 * sum(map(len, code(path, only_open=True))) / sum(map(len, code(path))))
 
 
 # Which files, what is measured, the least and the most.
@@ -43,8 +64,11 @@ LIMITS: tuple[tuple[str, Callable[[Path], int], int, int], ...] = (
     ("gptlib/panels/*.js", lines, 0, 400),
     ("gptlib/page_gpt/*.js", lines, 0, 220),
     ("notebooks/[0-9]*.ipynb", words, 1200, 2400),
-    ("notebooks/[0-9]*.ipynb", cells, 25, 50),
-    ("notebooks/*.ipynb", longest_cell, 1, 20),
+    ("notebooks/[0-9]*.ipynb", cells, 25, 70),
+    ("notebooks/*.ipynb", longest_cell, 1, 24),
+    ("notebooks/*.ipynb", longest_open_cell, 0, 20),
+    ("notebooks/*.ipynb", widest_open_line, 0, 100),
+    ("notebooks/*.ipynb", percent_of_code_open, 0, 100),
 )
 
 

@@ -2,7 +2,7 @@
 
 python tools/execute_notebooks.py                    # every chapter
 python tools/execute_notebooks.py 03_gelu_feed_forward notebooks/04_residual.ipynb
-python tools/execute_notebooks.py --only-panels      # no execution: put edited panel scripts in
+python tools/execute_notebooks.py --only-panels      # run nothing: panel scripts, folded cells
 """
 
 import argparse
@@ -24,6 +24,14 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     # The lexer keeps the site build from warning; the Python version is left out on purpose.
     "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
+}
+
+# Cells that page and JupyterLab fold, by their tag, and the line that stands for them.
+FOLDED = {
+    "draws": "How this figure is drawn",
+    "tabulates": "How this table is made",
+    "checks": "What this cell checks",
+    "prepares": "What this cell prepares",
 }
 
 # A panel is stored with its state, so that JupyterLab shows it before the notebook was run.
@@ -76,11 +84,22 @@ def normalise(notebook: NotebookNode) -> None:
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for position, cell in enumerate(notebook.cells):
         cell.id = f"cell-{position:02d}"
-        cell.metadata = nbformat.from_dict(
-            {key: cell.metadata[key] for key in ("tags",) if cell.metadata.get(key)}
-        )
+        cell.metadata = nbformat.from_dict(cell_metadata(cell.metadata.get("tags", [])))
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
+
+
+def cell_metadata(tags: list[str]) -> dict[str, object]:
+    """Return all that is kept of a cell's metadata; one of the tags in FOLDED folds its code."""
+    own = [tag for tag in tags if tag != "hide-input"]
+    line = next((FOLDED[tag] for tag in own if tag in FOLDED), None)
+    if line is None:
+        return {"tags": own} if own else {}
+    return {
+        "jupyter": {"source_hidden": True},
+        "mystnb": {"code_prompt_show": line, "code_prompt_hide": line},
+        "tags": [*own, "hide-input"],
+    }
 
 
 def settle_widgets(notebook: NotebookNode) -> None:
@@ -102,8 +121,10 @@ def settle_widgets(notebook: NotebookNode) -> None:
 
 
 def refresh_panels(path: Path) -> None:
-    """Give the stored panels of a notebook their present scripts, without running it."""
+    """Give a notebook's stored panels their present scripts and fold its cells; run nothing."""
     notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        cell.metadata = nbformat.from_dict(cell_metadata(cell.metadata.get("tags", [])))
     models = notebook.metadata.get("widgets", {}).get(STATE, {"state": {}})["state"].values()
     for model in models:
         if "_anywidget_id" in model.state:

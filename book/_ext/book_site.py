@@ -83,6 +83,8 @@ def finish_body(
 
     if "body" in context:
         body = CHAPTER_LINK.sub(link, figures.inline(context["body"]))
+        # The line of a folded cell says what is in it; the theme's label would hide that.
+        body = body.replace(' aria-label="Toggle hidden content"', "")
         # docutils marks entries of a bibliography with a role that ARIA has since withdrawn.
         context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
 
