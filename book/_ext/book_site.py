@@ -24,6 +24,15 @@ UNUSED_STATIC = (
     "images/logo_*",
     "sbt-webpack-macros.html",
     "webpack-macros.html",
+    "scripts/fontawesome.js*",
+)
+
+# A theme's script of 1.5 MB that turns a dozen icons into pictures; book.css draws them instead.
+ICON_SCRIPT = "scripts/fontawesome.js"
+ICON_TAG = re.compile(r'<script defer src="[^"]*' + re.escape(ICON_SCRIPT) + r'[^"]*"></script>')
+# What JupyterLab needs to show a stored widget; the page's panels live from their twins.
+WIDGET_STATE = re.compile(
+    r'<script type="application/vnd\.jupyter\.widget-state\+json">.*?</script>', re.DOTALL
 )
 
 # How a field with a range is shown: "Annotated[int, Range(least=1, ...)]".
@@ -65,6 +74,16 @@ def remove_unused_static(app: Sphinx, exception: Exception | None) -> None:
     for pattern in UNUSED_STATIC:
         for path in list((Path(app.outdir) / "_static").glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def remove_icon_script(app: Sphinx, exception: Exception | None) -> None:
+    """Take the icons' script out of every page; the theme's template puts it there unasked."""
+    if exception is not None or app.builder.format != "html":
+        return
+    for page in Path(app.outdir).rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        if ICON_TAG.search(text):
+            page.write_text(ICON_TAG.sub("", text), encoding="utf-8")
 
 
 def finish_body(
@@ -115,5 +134,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", add_version)
     app.connect("autodoc-process-signature", without_ranges)
     app.connect("build-finished", copy_mathjax)
+    app.connect("build-finished", remove_icon_script)
     app.connect("build-finished", remove_unused_static)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
