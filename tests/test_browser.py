@@ -62,6 +62,23 @@ def test_a_page_fits_its_window(both: list[Visit]) -> None:
     page.set_viewport_size({"width": WIDTHS[0], "height": 900})
 
 
+# Code boxes that are wider than their frame, and tables wider than something that cuts them off.
+CUT = """() => {
+    const wide = (e) => e.scrollWidth > e.clientWidth + 1;
+    const cuts = (e) => getComputedStyle(e).overflowX !== 'visible' && wide(e);
+    const cut = (e) => !e.matches('.bd-article') && (cuts(e) || cut(e.parentElement));
+    const boxes = [...document.querySelectorAll('.bd-article pre, .bd-article table')];
+    return boxes.filter((e) => wide(e) || cut(e)).map((e) => e.textContent.trim().slice(0, 60));
+}"""
+
+
+def test_no_code_and_no_table_is_cut_at_1280_pixels(both: list[Visit]) -> None:
+    page = both[0].page
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert page.evaluate(CUT) == []
+
+
 def test_a_page_breaks_no_accessibility_rule(both: list[Visit]) -> None:
     page = both[0].page
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
