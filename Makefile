@@ -11,7 +11,7 @@ JUPYTER_BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()'
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: book lab test test-fast bench notebooks lint check-pins clean help
+.PHONY: book lab test test-fast bench notebooks lint check-pins chapters clean help
 
 book: $(READY)  ## Build the book and print the file to open
 	rm -rf _build
@@ -44,11 +44,15 @@ lint: $(READY)  ## Lint, check formatting and types
 	$(PY) -m mypy
 	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-cache
 	$(PY) tools/check_form.py
+	$(PY) tools/chapters.py --check
 	.venv/bin/oxlint --deny-warnings gptlib book
 	.venv/bin/oxfmt --check gptlib/panels gptlib/page_gpt book/_ext
 
 check-pins:  ## Resolve the pins for every promised Python; asks the package registry
 	$(PYTHON) tools/check_pins.py
+
+chapters: $(READY)  ## Write book/chapters.yml into _toc.yml, README.md and the welcome page
+	$(PY) tools/chapters.py
 
 clean:  ## Remove the built book and the caches; the environment stays
 	rm -rf _build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -190,3 +190,17 @@ def test_figures_are_drawn_in_the_page_itself(site: Site) -> None:
             re.findall(r'<figure class="gpt-figure[^>]*><svg role="img" aria-label="[^"]+"', body)
         ), name
         assert 'src="data:' not in body, name
+
+
+def test_a_chapter_is_named_by_the_one_list(site: Site) -> None:
+    listed = yaml.safe_load((ROOT / "book" / "chapters.yml").read_text(encoding="utf-8"))
+    entries = [entry for part in listed for entry in part["chapters"]]
+    assert [f"notebooks/{entry['file']}" for entry in entries] == [
+        page for page in toc_pages() if re.match(r"notebooks/\d", page)
+    ]
+    index = (site.html / "searchindex.js").read_text(encoding="utf-8")
+    for number, entry in enumerate(entries, start=1):
+        page = (site.html / f"notebooks/{entry['file']}.html").read_text(encoding="utf-8")
+        assert f"<title>{number}. {entry['title']}: " in page
+        assert f"Chapter {number} · {entry['title']}</p>" in page
+        assert f'"{number}. {entry["title"]}: ' in index
