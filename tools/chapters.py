@@ -7,40 +7,12 @@ python tools/chapters.py --check  # only says which of them are out of date: par
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).resolve().parent.parent
-LIST = ROOT / "book" / "chapters.yml"
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
-
-@dataclass(frozen=True)
-class Chapter:
-    """One chapter; its number is its place in the list."""
-
-    number: int
-    part: str
-    file: str  # in notebooks/, without suffix
-    title: str
-    question: str  # what a reader asks
-    shows: str  # what a reader sees happen
-
-
-def chapters(path: Path = LIST) -> list[Chapter]:
-    """Return the chapters in order.
-
-    Raises:
-        ValueError: a file's name does not begin with its chapter's number.
-    """
-    parts = yaml.safe_load(path.read_text(encoding="utf-8"))
-    entries = [(part["part"], entry) for part in parts for entry in part["chapters"]]
-    found = [Chapter(n, part, **entry) for n, (part, entry) in enumerate(entries, start=1)]
-    for chapter in found:
-        if not chapter.file.startswith(f"{chapter.number:02}_"):
-            raise ValueError(f"{chapter.file} is chapter {chapter.number} of {path.name}")
-    return found
+from chapter_list import Chapter, chapters  # noqa: E402
 
 
 def by_part(listed: list[Chapter]) -> dict[str, list[Chapter]]:

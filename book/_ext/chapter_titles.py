@@ -7,17 +7,12 @@ a text of their own, and above the page's heading, which is the chapter's questi
 from __future__ import annotations
 
 import html
-import sys
-from pathlib import Path
 from typing import Any
 
+from chapter_list import Chapter, chapters
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-
-from chapters import Chapter, chapters
 
 
 def known() -> dict[str, Chapter]:
