@@ -1,5 +1,6 @@
 from . import (
     accounting,
+    attention,
     config,
     exercises,
     figures,
@@ -52,6 +53,7 @@ __all__ = [
     "Trainer",
     "account",
     "accounting",
+    "attention",
     "checkpoint",
     "config",
     "corpus",

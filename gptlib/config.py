@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from gptlib._helpers.messages import shown
 from gptlib._helpers.numbers import Range, check_fields
 
+NORM_EPS = 1e-5  # keeps a constant vector from dividing by zero in LayerNorm
 MOST_LAYERS = 10_000  # each block is kept apart, so an absurd number would fill the memory
 
 Activation = Literal["gelu_tanh", "gelu", "relu"]
@@ -43,9 +44,18 @@ _HF_ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
 }
 
+# Its sizes under our names.
+_HF_SIZES = {
+    "vocab_size": "vocab_size",
+    "n_positions": "context_length",
+    "n_embd": "emb_dim",
+    "n_head": "n_heads",
+    "n_layer": "n_layers",
+}
+
 # Options of Hugging Face's GPT-2 that change what it computes, and the only values we compute.
 _HF_FIXED: dict[str, Any] = {
-    "layer_norm_epsilon": 1e-5,
+    "layer_norm_epsilon": NORM_EPS,
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
     "add_cross_attention": False,
@@ -129,17 +139,10 @@ class GPTConfig:
             raise TypeError(f"a config must be a dictionary, got {data!r:.60}")
         if data.get("model_type") != "gpt2":
             raise ValueError(f"model_type must be 'gpt2', got {data.get('model_type')!r}")
-        names = {
-            "vocab_size": "vocab_size",
-            "n_positions": "context_length",
-            "n_embd": "emb_dim",
-            "n_head": "n_heads",
-            "n_layer": "n_layers",
-        }
-        missing = [name for name in names if name not in data]
+        missing = [name for name in _HF_SIZES if name not in data]
         if missing:
             raise ValueError(f"GPT-2 config lacks {', '.join(missing)}")
-        for name in names:
+        for name in _HF_SIZES:
             if isinstance(data[name], bool) or not isinstance(data[name], int):
                 raise ValueError(f"{name} must be an integer, got {data[name]!r:.60}")
         inner = data.get("n_inner")
@@ -156,7 +159,7 @@ class GPTConfig:
                 f" got {activation!r:.60}"
             )
         cfg = cls(
-            **{ours: data[theirs] for theirs, ours in names.items()},
+            **{ours: data[theirs] for theirs, ours in _HF_SIZES.items()},
             drop_rate=data.get("resid_pdrop", 0.1),
             qkv_bias=True,
             tie_weights=data.get("tie_word_embeddings", True),
@@ -166,13 +169,24 @@ class GPTConfig:
         if not isinstance(noted, Mapping):
             return cfg
         own = cls.from_dict(noted.get("model", {}))
-        for name in (*names.values(), "tie_weights", "activation"):
+        for name in (*_HF_SIZES.values(), "tie_weights", "activation"):
             if getattr(own, name) != getattr(cfg, name):
                 raise ValueError(
                     f"{name} is {getattr(own, name)} under 'gptlib' and {getattr(cfg, name)} beside"
                     " it; take the 'gptlib' part out or set both"
                 )
         return own
+
+    def to_hf(self) -> dict[str, Any]:
+        """Return what a Hugging Face `config.json` of GPT-2 says of these sizes and switches."""
+        theirs = {ours: name for name, ours in reversed(_HF_ACTIVATIONS.items())}
+        return {
+            "model_type": "gpt2",
+            **{name: getattr(self, ours) for name, ours in _HF_SIZES.items()},
+            "activation_function": theirs[self.activation],
+            "layer_norm_epsilon": NORM_EPS,
+            "tie_word_embeddings": self.tie_weights,
+        }
 
 
 def check_config(cfg: GPTConfig) -> GPTConfig:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from gptlib._helpers.ids import IGNORE, check_few, check_ids, check_targets
 from gptlib.attention import CausalSelfAttention, Trace
-from gptlib.config import GPTConfig, check_config, misfit
+from gptlib.config import NORM_EPS, GPTConfig, check_config, misfit
 from gptlib.kv_cache import KVCache
 
 
@@ -29,7 +29,7 @@ class LayerNorm(nn.Module):
     The variance divides by n, as in GPT-2's original code (Ba et al., 2016; chapter 2).
     """
 
-    eps = 1e-5  # keeps a constant vector from dividing by zero
+    eps = NORM_EPS
 
     def __init__(self, emb_dim: int) -> None:
         super().__init__()
@@ -153,6 +153,9 @@ class GPT(nn.Module):
         """Check the ids at the door, then run `forward`, whose arguments these are.
 
         Compiled and repeated steps, whose ids were checked where they came from, are not checked.
+
+        Raises:
+            ValueError: wrong shape or dtype, an id outside the vocabulary, too many positions.
         """
         if not torch.compiler.is_compiling():
             ids = _numbers("idx", idx, "a tensor of shape (B, T)")
@@ -174,7 +177,7 @@ class GPT(nn.Module):
             logits: (B, T, V).
 
         Raises:
-            ValueError: wrong shape or dtype, an id outside the vocabulary, too many positions.
+            ValueError: the cache was made for another model or batch, or is full.
         """
         if cache is not None and torch.is_grad_enabled():
             with torch.no_grad():  # a cache outlives the pass, its history must not
@@ -209,8 +212,10 @@ class GPT(nn.Module):
             ValueError: as for the logits; targets of another shape or outside the vocabulary.
         """
         if not torch.compiler.is_compiling():
-            check_targets(_numbers("targets", targets), _numbers("idx", idx), self.cfg)
-        return next_token_loss(self(idx), targets)
+            ids = _numbers("idx", idx)
+            check_targets(_numbers("targets", targets), ids, self.cfg)
+            check_ids(ids, 0, self.cfg)
+        return loss_of_checked(self, idx, targets)
 
     def new_cache(self, max_len: int | None = None) -> KVCache:
         """Return an empty cache for one sequence, in the model's dtype and on its device."""
@@ -261,6 +266,12 @@ def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     flat = targets.flatten().long()  # (B, T) -> (B*T,)
     total = F.cross_entropy(logits.flatten(0, 1), flat, ignore_index=IGNORE, reduction="sum")
     return total / (flat != IGNORE).sum().clamp(min=1)
+
+
+def loss_of_checked(model: GPT, idx: Tensor, targets: Tensor) -> Tensor:
+    """Return `model.loss` for ids and targets that were checked where they came from."""
+    logits: Tensor = nn.Module.__call__(model, idx)  # past the door of `GPT.__call__`
+    return next_token_loss(logits, targets)
 
 
 def unwrapped(model: nn.Module) -> GPT:

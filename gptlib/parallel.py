@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gptlib.model import GPT, next_token_loss
+from gptlib.model import GPT, loss_of_checked
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -95,8 +95,7 @@ class Loss(nn.Module):
     def forward(self, idx: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss in nats per counted token; idx and targets are (B, T)."""
         with _recomputing(self.model) if self.recompute else contextlib.nullcontext():
-            logits = nn.Module.__call__(self.model, idx)  # past the door: corpora were checked
-            return next_token_loss(logits, targets)
+            return loss_of_checked(self.model, idx, targets)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ import torch
 
 from gptlib import parallel
 from gptlib._helpers import run_folder
-from gptlib._helpers.files import ASIDE, CONFIG, read_object
+from gptlib._helpers.folders import ASIDE, CONFIG, read_object
 from gptlib._helpers.run_folder import NUMBERS
 from gptlib._helpers.tables import read_table, write_table
 from gptlib.config import GPTConfig
@@ -57,7 +57,7 @@ class Run:
     @property
     def checkpoints(self) -> list[Path]:
         """Return the checkpoints' folders, oldest first; `checkpoint.load` reads each."""
-        return run_folder.steps(self.folder)
+        return run_folder.checkpoints(self.folder)
 
     @property
     def newest(self) -> Path | None:
@@ -71,24 +71,16 @@ class Run:
 
     def at(self, step: int) -> Path:
         """Return where the checkpoint after `step` steps lies, or would lie."""
-        return run_folder.step_folder(self.folder, step)
+        return run_folder.checkpoint_at(self.folder, step)
 
-    @property
-    def held(self) -> str:
-        """Say what the folder holds: "a run (step-00000400)", "a model or its config.json", ""."""
-        if self.newest:
-            return f"a run ({self.newest.name})"
-        model = [name for name in (files.WEIGHTS, CONFIG) if (self.folder / name).exists()]
-        return f"a model or its {model[0]}" if model else ""
-
-    def describe(self) -> tuple[GPTConfig, Tokenizer]:
+    def read_about(self) -> tuple[GPTConfig, Tokenizer]:
         """Return the configuration of the run's model and its tokenizer, without reading weights.
 
         Raises:
             FileNotFoundError: there is no checkpoint.
             ValueError: its file is damaged; names the file.
         """
-        return checkpoint.described(self.newest or self.folder)
+        return checkpoint.read_about(self.newest or self.folder)
 
     def config(self) -> TrainConfig:
         """Return the run's own numbers, from its newest checkpoint.
@@ -125,7 +117,7 @@ class Run:
             )
         weights = trainer.model.weights()  # gathered by all processes together
         tensors = _optimizer_tensors(trainer) | _generators(trainer.device)
-        about = checkpoint.describe(trainer.model.cfg, trainer.tokenizer)
+        about = checkpoint.about(trainer.model.cfg, trainer.tokenizer)
         numbers = {
             "config": dataclasses.asdict(trainer.config),
             "windows": trainer.rng.bit_generator.state,

@@ -342,7 +342,7 @@ def generate(
     prompts: Sequence[Any] = [prompt] if single else prompt
     streams = [stream(model, row, max_new_tokens, **rule) for row in prompts]
     results = [
-        [*map(int, row), *(step.token_id for step in steps)]
-        for row, steps in zip(prompts, streams, strict=True)
+        [*map(int, row), *(step.token_id for step in written)]
+        for row, written in zip(prompts, streams, strict=True)
     ]
     return results[0] if single else results

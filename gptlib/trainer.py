@@ -18,7 +18,7 @@ from tqdm import tqdm
 from gptlib import parallel
 from gptlib._helpers import signals
 from gptlib._helpers.ids import IGNORE
-from gptlib.model import GPT, evaluating, unwrapped, whole
+from gptlib.model import GPT, evaluating, loss_of_checked, unwrapped, whole
 from gptlib.muon import make_optimizers
 from gptlib.recipe import TrainConfig
 from gptlib.text import corpus
@@ -91,7 +91,7 @@ class Trainer:
         self.val_windows = x, self._without_ignored(y)
         if (self.val_windows[1] == IGNORE).all():
             raise ValueError(f"the validation text holds only ignored tokens {config.ignore_token}")
-        self.loss = parallel.loss_module(
+        self.loss_module = parallel.loss_module(
             model, recompute=config.recompute, compile=config.compile, fsdp=config.fsdp
         )
         self.optimizers = make_optimizers(model, config)
@@ -156,7 +156,7 @@ class Trainer:
             for i in range(0, len(x), 8):  # eight windows at a time bound the memory
                 part = y[i : i + 8]
                 n = int((part != IGNORE).sum())
-                total += self.model.loss(x[i : i + 8], part).item() * n
+                total += loss_of_checked(self.model, x[i : i + 8], part).item() * n
                 counted += n
         self.evaluations.append(EvalRecord(len(self.history), total / counted))
         return self.evaluations[-1].loss
@@ -254,10 +254,10 @@ class Trainer:
         loss = torch.zeros((), device=self.device)
         for i, ((x, y), n) in enumerate(zip(batches, counts, strict=True)):
             with contextlib.ExitStack() as stack:
-                if i < len(batches) - 1 and isinstance(self.loss, DistributedDataParallel):
-                    stack.enter_context(self.loss.no_sync())  # exchange gradients once
+                if i < len(batches) - 1 and isinstance(self.loss_module, DistributedDataParallel):
+                    stack.enter_context(self.loss_module.no_sync())  # exchange gradients once
                 with parallel.autocast(self.device, self.config.precision):
-                    part = self.loss(x, y) * (n / max(counted, 1))
+                    part = self.loss_module(x, y) * (n / max(counted, 1))
                 (part * parallel.world_size()).backward()  # DDP and FSDP divide by it again
                 loss += part.detach()
         return parallel.total(loss.item(), self.device), counted

@@ -13,6 +13,8 @@ from conftest import one_line_error
 from conftest import run_cli as run
 
 from gptlib import GPT, GPTConfig, Run, checkpoint, corpus, gpt2, tokenizers
+from gptlib.accounting import ACCELERATORS
+from gptlib.config import PRESETS
 from gptlib.text import data_packages
 
 SMALL = ["--context-length", "16", "--emb-dim", "16", "--n-heads", "2", "--n-layers", "1"]
@@ -454,3 +456,10 @@ def test_sample_from_a_foreign_vocabulary_is_refused(tmp_path, capsys):
     gpt2.export(GPT(GPTConfig.preset("mini", n_layers=1, emb_dim=16)), tmp_path)
     assert run("sample", tmp_path, "--prompt", "Hello") == 2
     assert one_line_error(capsys, "vocabulary of 256", "not GPT-2's")
+
+
+def test_the_help_names_everything_that_can_be_named(capsys):
+    for command, names in (("account", ACCELERATORS), ("train", PRESETS)):
+        assert run(command, "--help") == 0
+        out = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert [name for name in names if name not in out] == []

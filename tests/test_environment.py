@@ -204,3 +204,14 @@ def test_no_file_names_a_folder_of_the_machine_it_was_written_on():
         if folder.search(line)
     ]
     assert not guilty
+
+
+def test_the_code_map_names_the_rooms_in_the_linters_order_and_files_that_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = re.findall(r"^\| (`[^|]+`) \| [^|]+ \|$", text.partition("## The way")[0], re.MULTILINE)
+    rooms = [set(re.findall(r"`(\w+)`", row)) for row in rows]
+    assert rooms == [set(layer.split(" | ")) for layer in layers]
+    for name in re.findall(r"`([\w/]+\.(?:py|js|json|toml))`", text):
+        assert list(ROOT.glob(name)) or list(ROOT.glob(f"gptlib/**/{name}")), name

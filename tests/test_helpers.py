@@ -71,7 +71,7 @@ def test_the_newest_checkpoint_is_the_one_with_the_most_steps(tmp_path):
         (tmp_path / name).mkdir()
         if name != "step-13":  # a folder without a model is no checkpoint
             (tmp_path / name / "config.json").write_text("{}")
-    assert [path.name for path in run_folder.steps(tmp_path)] == [
+    assert [path.name for path in run_folder.checkpoints(tmp_path)] == [
         "step-9",
         "step-00000010",
         "step-12",

@@ -52,6 +52,18 @@ def show(browser: Browser) -> Iterator[Callable[[panels.Panel], Page]]:
     page.close()
 
 
+@pytest.mark.parametrize("name", [name for name in panels.__all__ if name != "Panel"])
+def test_no_slider_leaves_the_range_of_its_trait(
+    name: str, show: Callable[[panels.Panel], Page]
+) -> None:
+    panel = getattr(panels, name)()
+    sliders = show(panel).locator("input[type=range]")
+    for slider in sliders.all():
+        trait = panel.traits()[slider.get_attribute("name")]
+        low, high = (float(slider.get_attribute(end)) for end in ("min", "max"))
+        assert trait.min == low < high <= trait.max, trait.name
+
+
 def test_the_ledger_counts_every_preset_and_a_hundred_machines_as_accounting_does(
     compute: Compute,
 ) -> None:

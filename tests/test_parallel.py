@@ -213,7 +213,7 @@ def test_recomputing_keeps_fewer_activations(tiny):
         )
         trainer = new(tiny, replace(CONFIG, recompute=recompute))
         with hooks:
-            trainer.loss(*trainer.draw()[0])
+            trainer.loss_module(*trainer.draw()[0])
         return sum(kept)
 
     assert count(True) < count(False) / 2

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gptlib import GPT, GPTConfig, TrainConfig, Trainer
-from gptlib.trainer import make_optimizers
+from gptlib.muon import make_optimizers
 
 CONFIG = TrainConfig(
     steps=60, batch_size=8, learning_rate=1e-2, warmup_steps=5, eval_every=20, eval_windows=10
@@ -211,7 +211,7 @@ def test_ignored_targets_do_not_count_in_the_loss(tiny, tokens):
     with torch.no_grad():
         logits = trainer.model(x)[counted]
         expected = torch.nn.functional.cross_entropy(logits, y[counted]).item()
-        found, n = trainer.loss(x, y).item(), int(counted.sum())
+        found, n = trainer.loss_module(x, y).item(), int(counted.sum())
     assert found == pytest.approx(expected, rel=1e-6)
     assert 0 < n < 64
 

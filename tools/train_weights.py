@@ -44,16 +44,16 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="run folder to keep, and to resume where it is")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as aside:
-        run = options.run or Path(aside, "run")
+        run = Run(options.run or Path(aside, "run"))
         trainer, seconds = train(run, options.steps)
-        model, tokenizer = checkpoint.load(run)  # the best checkpoint
+        model, tokenizer = checkpoint.load(run.folder)  # the best checkpoint
         checkpoint.save(options.out, model.half(), tokenizer)
         text = json.dumps(history(trainer, run), indent=1) + "\n"
         (options.out / "history.json").write_text(text, encoding="utf-8")
         (options.out / "README.md").write_text(card(trainer, seconds), encoding="utf-8")
 
 
-def train(run: Path, steps: int) -> tuple[Trainer, float]:
+def train(run: Run, steps: int) -> tuple[Trainer, float]:
     """Train to the end, writing checkpoints and samples into `run`; go on if it holds some."""
     cfg = GPTConfig.preset("mini")
     tokenizer = ByteTokenizer()
@@ -72,8 +72,8 @@ def train(run: Path, steps: int) -> tuple[Trainer, float]:
         eval_windows=128,
         seed=SEED,
     )
-    if Run(run).newest:
-        trainer, report = Run(run).resume(*texts)
+    if run.newest:
+        trainer, report = run.resume(*texts)
         print(report)
     else:
         torch.manual_seed(SEED)
@@ -82,9 +82,9 @@ def train(run: Path, steps: int) -> tuple[Trainer, float]:
     for stop in [at for at in SAMPLE_AT if at < steps] + [steps]:
         if stop < len(trainer.history):
             continue
-        trainer.run(stop - len(trainer.history), out=run)
-        run.mkdir(parents=True, exist_ok=True)
-        path = run / f"sample-{stop:08d}.txt"
+        trainer.run(stop - len(trainer.history), save=run.save)
+        run.folder.mkdir(parents=True, exist_ok=True)
+        path = run.folder / f"sample-{stop:08d}.txt"
         path.write_text(sample(trainer.model), encoding="utf-8")
     return trainer, time.monotonic() - start
 
@@ -97,7 +97,7 @@ def sample(model: GPT) -> str:
     return "".join(tokenizer.decode_stream(ids))
 
 
-def history(trainer: Trainer, run: Path) -> dict[str, object]:
+def history(trainer: Trainer, run: Run) -> dict[str, object]:
     """Return the loss curve thinned to MOST_ROWS rows, the validation losses and the samples."""
     last = len(trainer.history) - 1
     kept = np.unique(np.geomspace(1, last + 1, MOST_ROWS).astype(int)) - 1  # early steps count
@@ -116,7 +116,7 @@ def history(trainer: Trainer, run: Path) -> dict[str, object]:
         "temperature": TEMPERATURE,
         "samples": [
             {"step": int(path.stem.split("-")[1]), "text": path.read_text(encoding="utf-8")}
-            for path in sorted(run.glob("sample-*.txt"))
+            for path in sorted(run.folder.glob("sample-*.txt"))
         ],
     }
 

@@ -43,7 +43,7 @@ class PanelDirective(Directive):
 
 def page_script() -> str:
     """Return the one script of all pages: every panel's sources, then the runtime."""
-    files = {name: scripts.files(kind.script) for name, kind in panel_classes().items()}
+    files = {name: scripts.in_order(kind.script) for name, kind in panel_classes().items()}
     texts = {file: scripts.text(file) for each in files.values() for file in each}
     return (
         f"const PANELS = {json.dumps(files)};\nconst SCRIPTS = {json.dumps(texts)};\n"

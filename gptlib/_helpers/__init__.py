@@ -1,4 +1,4 @@
-"""What every room may need: numbers, names and files checked where they come in.
+"""What rooms share: checks of numbers, ids, logits and files; folders, tables, messages, signals.
 
 May import nothing of gptlib.
 """

@@ -1,4 +1,7 @@
-"""Check token ids where they enter: prompts, corpora, public calls. What repeats is not checked."""
+"""Check token ids at public calls. Corpora are checked in `text/corpus.py`.
+
+Compiled and training steps check nothing again; `check_few` is cheap enough for every new token.
+"""
 
 from __future__ import annotations
 

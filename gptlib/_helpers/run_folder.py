@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from gptlib._helpers.files import CONFIG, read_object
+from gptlib._helpers.folders import CONFIG, read_object
 
 STEP = "step-"
 NUMBERS = "training.json"  # of one checkpoint: the run's settings and what is needed to go on
 
 
-def steps(run: str | Path) -> list[Path]:
+def checkpoints(run: str | Path) -> list[Path]:
     """Return the checkpoints of a run, oldest first."""
     found = [path for path in Path(run).glob(f"{STEP}*") if (path / CONFIG).is_file()]
     return sorted((path for path in found if _number(path).isdecimal()), key=step_of)
@@ -25,19 +25,19 @@ def step_of(checkpoint: Path) -> int:
     return int(_number(checkpoint))
 
 
-def step_folder(run: Path, step: int) -> Path:
+def checkpoint_at(run: Path, step: int) -> Path:
     """Return where the checkpoint after `step` steps lies."""
     return run / f"{STEP}{step:08d}"
 
 
 def newest(run: str | Path) -> Path | None:
     """Return the run's newest checkpoint, if it has one."""
-    return next(reversed(steps(run)), None)
+    return next(reversed(checkpoints(run)), None)
 
 
 def best(run: str | Path) -> Path | None:
     """Return the run's checkpoint with the lowest validation loss, else the newest."""
-    return min(reversed(steps(run)), key=_validation_loss, default=None)
+    return min(reversed(checkpoints(run)), key=_validation_loss, default=None)
 
 
 def _validation_loss(checkpoint: Path) -> float:

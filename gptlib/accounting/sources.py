@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gptlib._helpers import run_folder
-from gptlib._helpers.files import CONFIG, read_object
+from gptlib._helpers.folders import CONFIG, read_object
 from gptlib._helpers.messages import shown
 from gptlib.accounting.architectures import from_gpt, from_hf
 from gptlib.accounting.shape import Shape

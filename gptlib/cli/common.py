@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gptlib.text import tokenizers
 from gptlib.text.tokenizers import Tokenizer
-
-if TYPE_CHECKING:
-    from gptlib.run import Run
 
 OWN_CORPUS = "shakespeare"  # the package's; a folder of that name is "./shakespeare"
 
@@ -26,13 +23,12 @@ def say_once(line: str) -> None:
         say(line)
 
 
-def refuse_held(run: Run, option: str, overwrite: bool) -> None:
+def refuse_held(folder: Path, held: str, option: str, overwrite: bool) -> None:
     """Raise ValueError where a folder holds a run or a model that would be lost."""
-    if run.held and not overwrite:
-        hint = ", --resume it" if run.newest and option == "--out" else ""
+    if held and not overwrite:
+        hint = ", --resume it" if held.startswith("a run") and option == "--out" else ""
         raise ValueError(
-            f"{run.folder} already holds {run.held}; choose another {option}{hint}, or --overwrite"
-            " it"
+            f"{folder} already holds {held}; choose another {option}{hint}, or --overwrite it"
         )
 
 

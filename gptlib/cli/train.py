@@ -101,7 +101,7 @@ def base_config(args: list[str]) -> TrainConfig:
     Those are the plain recipe's with --plain, and the run's own with --resume.
     """
     options = _Base()
-    if args[:1] == ["train"]:
+    if args[:1] == ["train"] and not {"-h", "--help"} & set(args):
         with contextlib.suppress(SystemExit):  # said better when all options are read
             options, _ = tyro.cli(
                 _Base,

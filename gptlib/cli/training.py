@@ -15,6 +15,7 @@ from gptlib.config import GPTConfig
 from gptlib.model import GPT
 from gptlib.recipe import TrainConfig
 from gptlib.run import Run
+from gptlib.storage import files
 from gptlib.text import corpus as corpora
 from gptlib.text import shards
 from gptlib.text.tokenizers import Tokenizer
@@ -43,7 +44,7 @@ def train(
         if resume:
             trainer = _resumed(run, corpus, config, on)
         else:
-            refuse_held(run, "--out", overwrite)
+            refuse_held(out, files.held(out), "--out", overwrite)
             trainer = _fresh(cfg, *_training_text(corpus, tokenizer, otherwise), config, on)
             if parallel.rank() == 0:
                 run.clear()
@@ -80,7 +81,7 @@ def _fresh(
 
 
 def _resumed(run: Run, corpus: str, config: TrainConfig, device: torch.device) -> Trainer:
-    cfg, tok = run.describe()
+    cfg, tok = run.read_about()
     tokens, _ = _training_text(corpus, None, "", tok)
     texts = corpora.split(tokens, context_length=cfg.context_length)
     changes = dataclasses.asdict(config)

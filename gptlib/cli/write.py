@@ -21,7 +21,9 @@ def sample(
     max_new_tokens: int = 400,
     seed: int | None = None,
     precision: Literal["float32", "bfloat16", "int8"] = "float32",
-    settings: Annotated[Settings, tyro.conf.arg(name="")] = Settings(0.8),  # noqa: B008 (frozen)
+    settings: Annotated[Settings, tyro.conf.arg(name="")] = Settings(  # noqa: B008 (frozen)
+        temperature=0.8
+    ),
 ) -> None:
     """Let a saved model continue a text.
 
@@ -68,11 +70,10 @@ def export(run: Annotated[Path, tyro.conf.Positional], to: Path, overwrite: bool
         to: Folder to write; made if need be.
         overwrite: Replace a model that the folder already holds.
     """
-    from gptlib.run import Run  # noqa: PLC0415 (loads torch)
-    from gptlib.storage import checkpoint, gpt2  # noqa: PLC0415 (loads torch)
+    from gptlib.storage import checkpoint, files, gpt2  # noqa: PLC0415 (loads torch)
 
     model, tok = checkpoint.load(run)
-    refuse_held(Run(to), "--to", overwrite)
+    refuse_held(to, files.held(to), "--to", overwrite)
     gpt2.export(model, to, tok)
     read = f"read it with: gptlib sample {shlex.quote(str(to))}"
     say(f"{model.num_params():,} parameters in {to}; {read}")

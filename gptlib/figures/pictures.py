@@ -1,4 +1,4 @@
-"""How the chapters draw: one palette, figures that follow dark mode, tables that print well.
+"""Pictures: one palette, plots in one style that follow dark mode.
 
 A component keeps its colour everywhere. The palette is Okabe and Ito's, which colour-blind
 readers can tell apart.

@@ -1,6 +1,7 @@
 """The same function by hand: a GPT in NumPy with its backward pass written out, and packed weights.
 
-May import configuration, cache and, to convert, the torch model; runs without torch.
+May import configuration, cache and, to convert, the torch model; all but `packed` runs without
+torch.
 """
 
 from gptlib.numpy_gpt.check import check_gradients

@@ -79,13 +79,13 @@ class ForwardGPT:
         x, saved_drop = self._drop_forward(token + position, rng)  # (B, T, C) + (T, C)
         saved: list[Saved] = [(saved_token, saved_position, saved_drop)]
         for layer in range(self.cfg.n_layers):
-            x, saved_block = self._block_forward(x, layer, cache, rng)
+            x, saved_block = self.block_forward(x, layer, cache, rng)
             saved.append(saved_block)
         if cache is not None:
             cache.advance(idx.shape[1])
         return x, saved
 
-    def _block_forward(
+    def block_forward(
         self,
         x: Array,
         layer: int,
@@ -151,6 +151,7 @@ class ForwardGPT:
     def loss_forward(
         self, idx: Ids, targets: Ids, rng: np.random.Generator | None
     ) -> tuple[float, tuple[list[Saved], Saved, Saved]]:
+        """Return the loss and what `loss_and_grads` needs: of the stream, the head, the loss."""
         check_targets(targets, idx, self.cfg)
         check_ids(idx, 0, self.cfg)
         x, stream = self._stream(idx, rng=rng)

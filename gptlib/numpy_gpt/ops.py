@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gptlib._helpers.ids import IGNORE as IGNORE
 from gptlib._helpers.ids import Ids as Ids
+from gptlib.config import NORM_EPS
 
 Array = NDArray[np.floating[Any]]
 Saved = tuple[Any, ...]
@@ -76,7 +77,7 @@ def embedding_backward(dout: Array, saved: Saved) -> Array:
 
 
 def layer_norm_forward(
-    x: Array, scale: Array, shift: Array, eps: float = 1e-5
+    x: Array, scale: Array, shift: Array, eps: float = NORM_EPS
 ) -> tuple[Array, Saved]:
     """Normalise the last axis to mean 0 and variance 1 (n in the divisor): (..., C) to (..., C)."""
     C = x.shape[-1]

@@ -16,14 +16,17 @@ _IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[\w./]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export \{[^}]*\};\n", re.MULTILINE)
 
 
-def files(*names: str) -> list[str]:
+def in_order(*names: str) -> list[str]:
     """Return the scripts that these are made of, each once and after those it imports from."""
     found: list[str] = []
     for name in names:
         beside = [
             os.path.join(os.path.dirname(name), path) for path in _IMPORT.findall(_read(name))
         ]
-        found += [*files(*(os.path.normpath(path).replace(os.sep, "/") for path in beside)), name]
+        found += [
+            *in_order(*(os.path.normpath(path).replace(os.sep, "/") for path in beside)),
+            name,
+        ]
     return list(dict.fromkeys(found))
 
 
@@ -39,7 +42,7 @@ def text(name: str) -> str:
 
 def engine() -> str:
     """Return the page's engine as the text of one ES module, which imports nothing."""
-    return "\n".join(map(without_imports, files(*ENGINE)))
+    return "\n".join(map(without_imports, in_order(*ENGINE)))
 
 
 def _read(name: str) -> str:

@@ -1,4 +1,7 @@
-"""Interactive panels: ordinary widgets in JupyterLab, alive without a kernel in the built book."""
+"""Interactive panels: ordinary widgets in JupyterLab, alive without a kernel in the built book.
+
+May import everything but the command line; nothing imports it.
+"""
 
 from __future__ import annotations
 

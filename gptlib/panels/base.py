@@ -120,7 +120,7 @@ class Panel(anywidget.AnyWidget):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "script" in vars(cls):  # not in the class that add_traits makes for each instance
-            cls._esm = "\n".join(map(scripts.text, scripts.files(cls.script)))
+            cls._esm = "\n".join(map(scripts.text, scripts.in_order(cls.script)))
 
     def __init__(self, **values: Any) -> None:
         unknown = sorted(set(values) - set(self.state_names()))
@@ -141,7 +141,7 @@ class Panel(anywidget.AnyWidget):
 
     @classmethod
     def state_names(cls) -> list[str]:
-        """Return the names of the values that the reader can change, in the class's order."""
+        """Return the names of the values that make its state, in the class's order."""
         panel = next(kind for kind in cls.__mro__ if "script" in vars(kind))
         own = vars(panel).items()
         return [name for name, trait in own if isinstance(trait, traitlets.TraitType)]

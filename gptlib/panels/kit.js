@@ -1,7 +1,7 @@
 // What every panel is built from: labelled native controls, a picture, and its numbers as text.
 // Words of readers and models enter the page as text nodes only, never as markup.
 
-// One colour per component, as in gptlib/figures.py.
+// One colour per component, as in gptlib/figures/pictures.py.
 const COLOURS = {
   embed: "#56b4e9",
   attention: "#0072b2",
@@ -268,7 +268,7 @@ class PanelView {
 
   /** Make a slider; `index` binds one item of a list, `show` writes the value for readers. */
   range(name, { label, min, max, step = 1, index, show = String }) {
-    const input = html("input", { type: "range", min, max, step });
+    const input = html("input", { type: "range", name, min, max, step });
     const shown = html("span", { class: "gp-value", "aria-hidden": "true" });
     const read = () => {
       const whole = this.model.get(name);

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import traitlets
 
+from gptlib.config import NORM_EPS
 from gptlib.numpy_gpt import ops
 from gptlib.panels.base import Number, Numbers, Panel
 
-EPSILON = 1e-5
 NEIGHBOURS: dict[str, list[list[float]]] = {
     "alone": [],
     "quiet": [[0.2, -0.1, 0.1, 0, -0.2], [-0.1, 0.2, 0, -0.2, 0.1]],
@@ -43,7 +43,7 @@ class LayerNormPanel(Panel):
         row = np.array([self.values])  # (1, 5)
         variance = row.var(ddof=int(self.unbiased))
         if self.unbiased:
-            out = self.scale * (row - row.mean()) / np.sqrt(variance + EPSILON) + self.shift
+            out = self.scale * (row - row.mean()) / np.sqrt(variance + NORM_EPS) + self.shift
         else:
             out = self._norm(row)
         columns = np.array([self.values, *NEIGHBOURS[self.neighbours]]).T  # (5, rows)

@@ -56,7 +56,7 @@ function rowsOf(trace, drawn, label) {
 async function render({ model, el }) {
   const view = new PanelView({ model, el, title: "Playground" });
   const written = []; // steps of the text on the screen
-  let [engine, running, next] = [null, null, {}]; // next: the scores of the token after the text
+  let [writer, running, next] = [null, null, {}]; // next: the scores of the token after the text
   let done = ""; // what to say of a text that was written
 
   const write = view.button("Write", () => start());
@@ -119,7 +119,7 @@ async function render({ model, el }) {
     let due = began;
     view.redraw();
     try {
-      for await (const step of engine.write(settings, mine.signal)) {
+      for await (const step of writer.write(settings, mine.signal)) {
         if (mine.signal.aborted) break;
         written.push(step);
         if (performance.now() < due) continue;
@@ -127,7 +127,7 @@ async function render({ model, el }) {
         due = performance.now() + REDRAW_MS;
       }
       const rate = (1000 * written.length) / (performance.now() - began);
-      if (running === mine) done = `${Math.round(rate)} ${engine.unit}s a second. `;
+      if (running === mine) done = `${Math.round(rate)} ${writer.unit}s a second. `;
     } catch (error) {
       if (running === mine) done = `${error.message}. `;
     }
@@ -140,7 +140,7 @@ async function render({ model, el }) {
     const mine = (next = { asked: true });
     const text = { prompt: model.get("prompt"), written: written.map(({ id }) => id) };
     try {
-      mine.logits = await engine.next(text);
+      mine.logits = await writer.next(text);
     } catch (error) {
       mine.fault = error.message;
     }
@@ -170,17 +170,17 @@ async function render({ model, el }) {
   /** Show a token's alternatives: those of a written `step`, or else of the one after the text. */
   function showToken(state, logits, step) {
     const { trace, summary } = follow(logits, state);
-    const rows = rowsOf(trace, step?.id, (id) => engine.label(id));
+    const rows = rowsOf(trace, step?.id, (id) => writer.label(id));
     list.replaceChildren(bars(rows));
     const [byK, byP] = [summary["kept by top-k"], summary["kept by top-p"]];
-    const idle = `${done}Write adds ${state.length} ${engine.unit}s with seed ${state.seed}.`;
+    const idle = `${done}Write adds ${state.length} ${writer.unit}s with seed ${state.seed}.`;
     const tail = running ? "It is writing." : idle;
     view.readout.setAttribute("aria-live", running ? "off" : "polite"); // not every token aloud
     view.say(
       `${step ? `Token ${written.indexOf(step) + 1}` : "The next token"}: entropy ` +
         `${fixed(summary.entropy)} nats, ${fixed(summary["entropy at temperature"])} at this ` +
         `temperature, ${fixed(summary["entropy left"])} after the filters: of ${logits.length} ` +
-        `top-k leaves ${byK}, top-p ${byP}. ${engine.limit(state.prompt, written)}${tail}`,
+        `top-k leaves ${byK}, top-p ${byP}. ${writer.limit(state.prompt, written)}${tail}`,
     );
     view.setTable(
       "The best tokens, after temperature and after the filters",
@@ -210,7 +210,7 @@ async function render({ model, el }) {
   showPrompt();
   view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
   const reply = await view.weights();
-  engine = reply.vocabulary ? new KernelWriter(view, reply) : new PageWriter(reply);
+  writer = reply.vocabulary ? new KernelWriter(view, reply) : new PageWriter(reply);
   await ask();
 
   return view.start((state) => {

@@ -8,7 +8,7 @@ import numpy as np
 
 from gptlib import sampling
 from gptlib.panels.base import Number, Panel, Text, Whole, page_model
-from gptlib.panels.kernel_writer import KernelWriter
+from gptlib.panels.kernel_answers import KernelAnswers
 from gptlib.sampling import LanguageModel
 from gptlib.text.tokenizers import ByteTokenizer, Tokenizer
 
@@ -50,12 +50,12 @@ class PlaygroundPanel(Panel):
         tokenizer: Tokenizer | None = None,
         **values: Any,
     ) -> None:
-        self._python = model and KernelWriter(model, tokenizer or ByteTokenizer())
+        self._answers = model and KernelAnswers(model, tokenizer or ByteTokenizer())
         super().__init__(**values)
 
     def _answer(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
-        if self._python:
-            self._python.answer(message, self.send)
+        if self._answers:
+            self._answers.answer(message, self.send)
         else:
             super()._answer(_, message, buffers)
 

@@ -11,7 +11,7 @@ import safetensors.torch
 
 import gptlib
 from gptlib._helpers import run_folder
-from gptlib._helpers.files import CONFIG, read_object
+from gptlib._helpers.folders import CONFIG, read_object
 from gptlib._helpers.messages import shown
 from gptlib.config import GPTConfig, misfit
 from gptlib.model import GPT, unwrapped
@@ -36,15 +36,12 @@ def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> Non
     model = unwrapped(model)
     if tokenizer is None:
         raise TypeError("a checkpoint holds the tokenizer too, got None")
-    if tokenizer.n_vocab > model.cfg.vocab_size:
-        raise ValueError(
-            f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {model.cfg.vocab_size}"
-        )
+    tokenizers.check_fits(tokenizer, model.cfg.vocab_size)
     weights = model.weights()
-    write_pair(model_folder(folder), weights, describe(model.cfg, tokenizer))
+    write_pair(model_folder(folder), weights, about(model.cfg, tokenizer))
 
 
-def describe(cfg: GPTConfig, tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
+def about(cfg: GPTConfig, tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
     """Return what `config.json` says."""
     return {
         "gptlib": gptlib.__version__,
@@ -72,12 +69,7 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
             raise FileNotFoundError(
                 f"{folder} holds no saved model: {name} is missing; `gptlib train --out` makes one"
             )
-    cfg, tokenizer = described(folder)
-    if tokenizer.n_vocab > cfg.vocab_size:
-        raise ValueError(
-            f"{folder / CONFIG}: the tokenizer has {tokenizer.n_vocab} tokens, the model only"
-            f" {cfg.vocab_size}"
-        )
+    cfg, tokenizer = read_about(folder)
     try:
         state = safetensors.torch.load_file(folder / WEIGHTS)
     except safetensors.SafetensorError as error:
@@ -92,7 +84,7 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
     return GPT.from_state(cfg, state).eval(), tokenizer
 
 
-def described(folder: Path) -> tuple[GPTConfig, tokenizers.Tokenizer]:
+def read_about(folder: Path) -> tuple[GPTConfig, tokenizers.Tokenizer]:
     """Return what `config.json` says of the model that `save` wrote, without its weights.
 
     Raises:
@@ -101,7 +93,12 @@ def described(folder: Path) -> tuple[GPTConfig, tokenizers.Tokenizer]:
     """
     about = _read_config(folder / CONFIG)
     try:
-        return GPTConfig.from_dict(about["model"]), tokenizers.from_dict(about["tokenizer"])
+        cfg, tokenizer = (
+            GPTConfig.from_dict(about["model"]),
+            tokenizers.from_dict(about["tokenizer"]),
+        )
+        tokenizers.check_fits(tokenizer, cfg.vocab_size)
+        return cfg, tokenizer
     except (TypeError, ValueError) as error:
         raise ValueError(f"{shown(folder / CONFIG)}: {error}") from error
 

@@ -15,7 +15,7 @@ import safetensors.torch
 from torch import Tensor
 
 from gptlib._helpers import run_folder
-from gptlib._helpers.files import ASIDE, CONFIG, writable_folder
+from gptlib._helpers.folders import ASIDE, CONFIG, writable_folder
 from gptlib._helpers.messages import shown
 
 WEIGHTS = "model.safetensors"
@@ -64,9 +64,17 @@ def model_folder(folder: str | Path) -> Path:
         ValueError: the folder holds a training run.
         OSError: as for `prepare_folder`.
     """
-    if run_folder.steps(folder):
+    if run_folder.checkpoints(folder):
         raise ValueError(f"{shown(folder)} holds a training run; choose another folder")
     return prepare_folder(folder)
+
+
+def held(folder: str | Path) -> str:
+    """Say what a folder holds: "a run (step-00000400)", "a model or its config.json", ""."""
+    if newest := run_folder.newest(folder):
+        return f"a run ({newest.name})"
+    model = [name for name in (WEIGHTS, CONFIG) if Path(folder, name).exists()]
+    return f"a model or its {model[0]}" if model else ""
 
 
 @contextlib.contextmanager

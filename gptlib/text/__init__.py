@@ -1,6 +1,6 @@
 """From text to token ids and back: tokenizers, corpora, token files of any size, Shakespeare.
 
-May import the configuration's floor only; runs without torch.
+May import the helpers only; runs without torch.
 """
 
 from gptlib.text import corpus, shards, tokenizers

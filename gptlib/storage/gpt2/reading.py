@@ -12,7 +12,7 @@ import safetensors
 import torch
 from torch import Tensor
 
-from gptlib._helpers.files import CONFIG, read_object
+from gptlib._helpers.folders import CONFIG, read_object
 from gptlib.config import PRESETS, GPTConfig, check_config, parameter_shapes
 from gptlib.model import GPT
 from gptlib.storage.files import WEIGHTS

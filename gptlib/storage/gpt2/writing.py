@@ -10,7 +10,7 @@ from torch import Tensor
 from gptlib.model import GPT, unwrapped
 from gptlib.storage.files import model_folder, write_pair
 from gptlib.storage.gpt2.names import is_transposed, their_name
-from gptlib.text.tokenizers import GPT2Tokenizer, Tokenizer
+from gptlib.text.tokenizers import GPT2Tokenizer, Tokenizer, check_fits
 
 END_OF_TEXT_ID = GPT2Tokenizer.eot_id
 
@@ -30,25 +30,13 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
     cfg = model.cfg
     if not cfg.norm_first:
         raise ValueError("GPT-2 normalises before each part; a Post-LN model cannot be exported")
-    if tokenizer is not None and tokenizer.n_vocab > cfg.vocab_size:
-        raise ValueError(
-            f"the tokenizer has {tokenizer.n_vocab} tokens, the model only {cfg.vocab_size}"
-        )
     eot_id = END_OF_TEXT_ID if cfg.vocab_size == END_OF_TEXT_ID + 1 else None
     if tokenizer is not None:
+        check_fits(tokenizer, cfg.vocab_size)
         eot_id = tokenizer.eot_id
-    activation = {"gelu_tanh": "gelu_new", "gelu": "gelu", "relu": "relu"}[cfg.activation]
     about = {
-        "model_type": "gpt2",
+        **cfg.to_hf(),
         "architectures": ["GPT2LMHeadModel"],
-        "vocab_size": cfg.vocab_size,
-        "n_positions": cfg.context_length,
-        "n_embd": cfg.emb_dim,
-        "n_head": cfg.n_heads,
-        "n_layer": cfg.n_layers,
-        "activation_function": activation,
-        "layer_norm_epsilon": 1e-5,
-        "tie_word_embeddings": cfg.tie_weights,
         **{f"{where}_pdrop": cfg.drop_rate for where in ("attn", "embd", "resid")},
         "bos_token_id": eot_id,
         "eos_token_id": eot_id,

@@ -15,14 +15,14 @@ import numpy as np
 
 from gptlib import sampling
 from gptlib.sampling import LanguageModel, Settings, Step
-from gptlib.text.tokenizers import Tokenizer
+from gptlib.text.tokenizers import Tokenizer, check_fits
 
 SLICE = 0.05  # seconds of work for one answer
 
 Shown = tuple[dict[str, Any], Any]  # what the script gets of a token, and its logits (V)
 
 
-class KernelWriter:
+class KernelAnswers:
     """Answers the playground's script with a gptlib model.
 
     Args:
@@ -34,11 +34,7 @@ class KernelWriter:
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer) -> None:
-        if tokenizer.n_vocab > model.cfg.vocab_size:
-            raise ValueError(
-                f"the tokenizer has {tokenizer.n_vocab} tokens, the model only"
-                f" {model.cfg.vocab_size}"
-            )
+        check_fits(tokenizer, model.cfg.vocab_size)
         self.model, self.tokenizer = _Listening(model), tokenizer
         self._runs: dict[Any, Iterator[Shown]] = {}  # by the view that writes
 
