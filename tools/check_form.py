@@ -66,9 +66,9 @@ LIMITS: tuple[tuple[str, Callable[[Path], int], int, int], ...] = (
     ("notebooks/[0-9]*.ipynb", words, 1200, 2400),
     ("notebooks/[0-9]*.ipynb", cells, 25, 70),
     ("notebooks/*.ipynb", longest_cell, 1, 24),
-    ("notebooks/*.ipynb", longest_open_cell, 0, 20),
-    ("notebooks/*.ipynb", widest_open_line, 0, 100),
-    ("notebooks/*.ipynb", percent_of_code_open, 0, 100),
+    ("notebooks/*.ipynb", longest_open_cell, 0, 12),
+    ("notebooks/*.ipynb", widest_open_line, 0, 80),
+    ("notebooks/*.ipynb", percent_of_code_open, 0, 34),
 )
 
 
