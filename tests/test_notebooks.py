@@ -19,18 +19,6 @@ import gptlib
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-CHAPTERS = [path for path in NOTEBOOKS if path.stem[0].isdigit()]  # the others are for reference
-SECTIONS = [
-    "Prediction",
-    "The smallest version",
-    "The real one",
-    "Experiment",
-    "Reading",
-    "Break it",
-    "Takeaways",
-    "Exercises",
-    "Sources",
-]
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
@@ -41,11 +29,6 @@ STATE = "application/vnd.jupyter.widget-state+json"
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem, scope="module")
 def notebook(request: pytest.FixtureRequest) -> NotebookNode:
-    return nbformat.read(request.param, as_version=4)
-
-
-@pytest.fixture(params=CHAPTERS, ids=lambda path: path.stem, scope="module")
-def chapter(request: pytest.FixtureRequest) -> NotebookNode:
     return nbformat.read(request.param, as_version=4)
 
 
@@ -80,17 +63,9 @@ def public_names() -> set[str]:
     return names
 
 
-def test_chapters_are_numbered_from_one_without_a_gap() -> None:
-    assert [path.stem[:3] for path in CHAPTERS] == [f"{n:02}_" for n in range(1, len(CHAPTERS) + 1)]
-
-
 def test_it_opens_with_its_only_title(notebook: NotebookNode) -> None:
     assert notebook.cells[0].source.startswith("# ")
     assert len(headings(notebook, 1)) == 1
-
-
-def test_its_sections_are_those_of_every_chapter_in_the_same_order(chapter: NotebookNode) -> None:
-    assert [name for name in headings(chapter, 2) if name in SECTIONS] == SECTIONS
 
 
 def test_it_was_run_from_top_to_bottom_without_an_error(notebook: NotebookNode) -> None:

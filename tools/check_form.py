@@ -12,6 +12,19 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# What every chapter has, in this order.
+SECTIONS = [
+    "Prediction",
+    "The smallest version",
+    "The real one",
+    "Experiment",
+    "Reading",
+    "Break it",
+    "Takeaways",
+    "Exercises",
+    "Sources",
+]
+
 
 def lines(path: Path) -> int:
     """Count the lines of a file."""
@@ -57,12 +70,23 @@ def percent_of_code_open(path: Path) -> int:
     return round(100 * sum(map(len, code(path, only_open=True))) / sum(map(len, code(path))))
 
 
+def sections_in_order(path: Path) -> int:
+    """Count how many of the SECTIONS a chapter has, up to the first that is out of place."""
+    found = nbformat.read(path, as_version=4).cells
+    prose = "\n\n".join(cell.source for cell in found if cell.cell_type == "markdown")
+    prose = re.sub(r"^```.*?^```", "", prose, flags=re.DOTALL | re.MULTILINE)
+    names = [n for n in re.findall(r"^## (.+)$", prose, flags=re.MULTILINE) if n in SECTIONS]
+    pairs = zip(names, SECTIONS, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(names), len(SECTIONS)))
+
+
 # Which files, what is measured, the least and the most.
 LIMITS: tuple[tuple[str, Callable[[Path], int], int, int], ...] = (
     ("gptlib/**/*.py", lines, 0, 350),
     ("gptlib/panels/*.py", lines, 0, 215),
     ("gptlib/panels/*.js", lines, 0, 400),
     ("gptlib/page_gpt/*.js", lines, 0, 220),
+    ("notebooks/[0-9]*.ipynb", sections_in_order, len(SECTIONS), len(SECTIONS)),
     ("notebooks/[0-9]*.ipynb", words, 1200, 2400),
     ("notebooks/[0-9]*.ipynb", cells, 25, 70),
     ("notebooks/*.ipynb", longest_cell, 1, 24),
