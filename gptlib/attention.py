@@ -25,8 +25,8 @@ def causal_mask(T: int, S: int, device: torch.device | str | None = None) -> Ten
 class CausalSelfAttention(nn.Module):
     """Let each position read itself and the positions before it, in H heads at once.
 
-    softmax(Q K^T / sqrt(D)) V per head (Vaswani et al., 2017, equation 1; chapter 5). One fused
-    projection makes Q, K and V.
+    softmax(Q K^T / sqrt(D)) V per head (Vaswani et al., 2017, equation 1; chapter "Attention"). One
+    fused projection makes Q, K and V.
     """
 
     def __init__(self, cfg: GPTConfig) -> None:

@@ -64,7 +64,7 @@ _HF_FIXED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Describe one GPT; the defaults are the machine of chapter 1 (163,009,536 parameters).
+    """Describe one GPT; the defaults are chapter "The whole machine"'s (163,009,536 parameters).
 
     Raises:
         TypeError: a field has the wrong type.

@@ -26,7 +26,7 @@ from gptlib.kv_cache import KVCache
 class LayerNorm(nn.Module):
     """Normalise each token's C features to mean 0 and variance 1, then scale and shift.
 
-    The variance divides by n, as in GPT-2's original code (Ba et al., 2016; chapter 2).
+    The variance divides by n, as in GPT-2's original code (Ba et al., 2016; chapter "Layer norm").
     """
 
     eps = NORM_EPS
@@ -50,7 +50,7 @@ ACTIVATIONS = {
 
 
 class FeedForward(nn.Module):
-    """Widen each token fourfold, bend it, and narrow it again (chapter 3)."""
+    """Widen each token fourfold, bend it, and narrow it again (chapter "GELU and feed-forward")."""
 
     def __init__(self, cfg: GPTConfig) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Block(nn.Module):
     """One transformer block: attention, then feed-forward, each added to the residual stream.
 
     `norm_first` puts LayerNorm before each part (GPT-2); otherwise it follows the addition, as in
-    the 2017 transformer (Xiong et al., 2020, compare the two; chapter 6).
+    the 2017 transformer (Xiong et al., 2020, compare the two; chapter "Assembly").
     """
 
     def __init__(self, cfg: GPTConfig) -> None:

@@ -1,8 +1,9 @@
 """Muon: momentum whose matrices are made orthogonal before they are applied.
 
 A gradient matrix is dominated by a few directions. Muon replaces the momentum M = U S V^T by the
-nearest U V^T, so that all directions move equally far (Jordan et al., 2024; chapter 10). U V^T is
-approached by a fixed polynomial iteration, here on the small square M^T M of all matrices at once.
+nearest U V^T, so that all directions move equally far (Jordan et al., 2024; chapter "Training").
+U V^T is approached by a fixed polynomial iteration, here on the small square M^T M of all matrices
+at once.
 """
 
 from __future__ import annotations

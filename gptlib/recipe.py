@@ -107,7 +107,7 @@ def learning_rate(
 
     The warm-up's first rate is peak / (warmup + 1), never 0, and the peak is reached at step
     `warmup`. The last `decay_share` of the steps after it lead down, on half a cosine (Loshchilov &
-    Hutter, 2017) or a straight line; from step `end` on the rate is the floor (chapter 10).
+    Hutter, 2017) or a straight line; from step `end` on the rate is the floor (chapter "Training").
 
     Raises:
         ValueError: the warm-up is longer than the run, or a decay of an unknown shape.

@@ -4,6 +4,7 @@ python tools/chapters.py          # writes _toc.yml, README.md, book/welcome.md:
 python tools/chapters.py --check  # only says which of them are out of date: part of `make lint`
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -62,20 +63,65 @@ WRITTEN = {
 }
 
 
+# `[chapter 5](05_attention.ipynb)` and `<a data-doc="notebooks/05_attention">chapter 5</a>`: the
+# file is the name that is typed, its number is written here.
+LINKS = (
+    re.compile(r"(\[[Cc]hapter )\d+(\]\((?:\.\./notebooks/)?(\w+)\.ipynb)"),
+    re.compile(r'(<a data-doc=\\?"notebooks/(\w+)\\?">[Cc]hapter )\d+(</a>)'),
+)
+TYPED = re.compile(r"(?<![\[>])\b[Cc]hapters? \d+")  # a number that nobody would renew
+NAMED = re.compile(r'\bchapter "([^"]+)"')  # how the package's source names one
+
+
+def renumbered(text: str, numbers: dict[str, int]) -> str:
+    """Return a text whose links to chapters say the numbers that these have now."""
+    first, second = LINKS
+    text = first.sub(lambda m: f"{m[1]}{numbers[m[3]]}{m[2]}", text)
+    return second.sub(lambda m: f"{m[1]}{numbers[m[2]]}{m[3]}", text)
+
+
+def prose() -> list[Path]:
+    """Return the files whose text refers to chapters."""
+    return sorted([*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("book/*.md")])
+
+
+def faults(listed: list[Chapter]) -> Iterator[str]:
+    """Yield every chapter number that was typed without a link, and every name that none has."""
+    titles = {chapter.title for chapter in listed}
+    for path in prose():
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".ipynb":  # what its cells say, not what they show
+            cells = json.loads(text)["cells"]
+            text = "\n".join("".join(cell["source"]) for cell in cells)
+        for found in TYPED.findall(text):
+            yield f"{path.relative_to(ROOT)}: link {found!r}, so that its number can be renewed"
+    for path in sorted([*ROOT.glob("gptlib/**/*.py"), *ROOT.glob("gptlib/**/*.js")]):
+        text = path.read_text(encoding="utf-8")
+        named = [name for name in NAMED.findall(text) if name not in titles]
+        wrong = [*TYPED.findall(text), *named]
+        yield from (f"{path.relative_to(ROOT)}: no chapter is called {name!r}" for name in wrong)
+
+
+def with_list(name: str, text: str, listed: list[Chapter]) -> str:
+    """Return the text of a file of WRITTEN with the list between its two marks."""
+    comment, write = WRITTEN[name]
+    first, last = (comment.format(mark) for mark in ("chapters: book/chapters.yml", "end"))
+    gap = "\n" if name == "_toc.yml" else "\n\n"
+    pattern = f"{re.escape(first)}\n.*?\n{re.escape(last)}\n"
+    if not re.search(pattern, text, re.DOTALL):
+        raise ValueError(f"{name} has no place for the chapters, from {first!r} to {last!r}")
+    made = f"{first}{gap}{write(listed)}{gap}{last}\n"
+    return re.sub(pattern, lambda _: made, text, flags=re.DOTALL)
+
+
 def outdated() -> Iterator[tuple[Path, str]]:
     """Yield each file that does not hold the list as it is, and what it should hold."""
     listed = chapters()
-    for name, (comment, write) in WRITTEN.items():
-        path = ROOT / name
-        first, last = (comment.format(mark) for mark in ("chapters: book/chapters.yml", "end"))
-        gap = "\n" if name == "_toc.yml" else "\n\n"
-        text = path.read_text(encoding="utf-8")
-        pattern = f"{re.escape(first)}\n.*?\n{re.escape(last)}\n"
-        if not re.search(pattern, text, re.DOTALL):
-            raise ValueError(f"{name} has no place for the chapters, from {first!r} to {last!r}")
-        made = f"{first}{gap}{write(listed)}{gap}{last}\n"
-        new = re.sub(pattern, lambda _, made=made: made, text, flags=re.DOTALL)
-        if new != text:
+    numbers = {chapter.file: chapter.number for chapter in listed}
+    for path in sorted({*prose(), *(ROOT / name for name in WRITTEN)}):
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
+        new = with_list(name, text, listed) if name in WRITTEN else text
+        if (new := renumbered(new, numbers)) != text:
             yield path, new
 
 
@@ -87,7 +133,9 @@ def main() -> int:
         print(f"{path.relative_to(ROOT)} {'is out of date: make chapters' if check else 'written'}")
         if not check:
             path.write_text(new, encoding="utf-8")
-    return int(check and bool(found))
+    wrong = list(faults(chapters()))
+    print("\n".join(wrong), end="\n" * bool(wrong))
+    return int((check and bool(found)) or bool(wrong))
 
 
 if __name__ == "__main__":

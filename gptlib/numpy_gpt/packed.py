@@ -2,7 +2,7 @@
 
 A decoding step multiplies one row by every weight of the model, so it takes as long as reading the
 weights takes. Two things help: NumPy's BLAS reads with all cores where PyTorch's, given one row,
-reads with one; and half or a quarter of the bytes takes less time to read (chapter 12).
+reads with one; and half or a quarter of the bytes takes less time to read (chapter "The KV cache").
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class GPT {
    * With a cache, ids follow those it holds; however a text is cut into calls, the logits are the
    * same to the last bit. `trace`, an object, receives each layer's attention weights (H, T, S) as
    * "blocks.0.attn.weights". Without the `scale`, or without the `mask` (for ids in one call), it
-   * is the broken machine of chapter 5.
+   * is the broken machine of chapter "Attention".
    */
   forward(ids, { cache = this.newCache(), trace = null, scale = true, mask = true } = {}) {
     const past = cache.ids.length;

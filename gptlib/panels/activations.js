@@ -1,4 +1,4 @@
-// The bent curves of chapters 3 and 4 and their slopes, for one number x.
+// The bent curves of chapter "GELU and feed-forward" and their slopes, for one number x.
 
 const ROOT = Math.sqrt(2 / Math.PI);
 const CUBE = 0.044715;

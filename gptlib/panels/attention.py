@@ -1,4 +1,4 @@
-"""Chapter 5's panel: every head of the packaged model on a text of the reader's."""
+"""The panel of chapter "Attention": every head of the packaged model on a text of the reader's."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ function normalise(x) {
   return [centred.map((row, b) => row.map((v) => v * rates[b])), rates];
 }
 
-/** Return the gradient before the norm, from the one behind it (chapter 9). */
+/** Return the gradient before the norm, from the one behind it (chapter "Every gradient"). */
 function normaliseBack(d, normal, rates) {
   return d.map((row, b) => {
     const mean = total(row) / WIDTH;

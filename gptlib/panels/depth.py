@@ -1,4 +1,4 @@
-"""Chapter 4's panel: the gradient of every layer of a small net, by back-propagation."""
+"""The panel of chapter "The residual stream": the gradient of every layer of a small net."""
 
 from __future__ import annotations
 

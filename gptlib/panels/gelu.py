@@ -1,4 +1,4 @@
-"""Chapter 3's panel: GELU and ReLU, their slopes, and which inputs still learn."""
+"""The panel of chapter "GELU and feed-forward": both curves, their slopes, who still learns."""
 
 from __future__ import annotations
 

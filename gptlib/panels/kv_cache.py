@@ -1,4 +1,4 @@
-"""Chapter 12's panel: which rows of Q, K and V a step computes, with and without the cache."""
+"""The panel of chapter "The KV cache": which rows of Q, K and V a step computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 2's panel: what LayerNorm does to five numbers, and what it ignores."""
+"""The panel of chapter "Layer norm": what LayerNorm does to five numbers, and what it ignores."""
 
 from __future__ import annotations
 

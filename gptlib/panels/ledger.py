@@ -1,4 +1,4 @@
-"""Chapter 7's panel: where a GPT's parameters and bytes are, by `gptlib.accounting`."""
+"""The panel of chapter "Accounting": where a GPT's parameters and bytes are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 1's panel: one tensor on its way through the machine, stage by stage."""
+"""The panel of chapter "The whole machine": one tensor on its way, stage by stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The playground of chapter 11 and the welcome page: a model that writes, and its dials."""
+"""The playground of chapter "Sampling" and the welcome page: a model that writes, and its dials."""
 
 from __future__ import annotations
 

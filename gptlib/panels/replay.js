@@ -114,7 +114,7 @@ function drawRate(picture, state, now, axis) {
   plot.dot(place(now.steps), now["learning rate"], COLOURS.broken);
 }
 
-/** Show what cannot be printed as a dot, as chapter 10 does. */
+/** Show what cannot be printed as a dot, as chapter "Training" does. */
 function printable(text) {
   return text.replace(/[^\P{C}\n]/gu, "·");
 }

@@ -1,4 +1,4 @@
-"""Chapter 10's panel: a recorded training run, to be scrubbed along."""
+"""The panel of chapter "Training": a recorded training run, to be scrubbed along."""
 
 from __future__ import annotations
 

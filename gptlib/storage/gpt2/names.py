@@ -3,7 +3,7 @@
 Hugging Face's files keep OpenAI's names and OpenAI's orientation: the four matrices of a block lie
 as (inputs, outputs), because the original multiplied from the right. nanoGPT and minGPT kept the
 names and turned the matrices. Which way a matrix lies is told by its layout, never by its shape: a
-square one fits both ways and means something else (chapter 13).
+square one fits both ways and means something else (chapter "Real weights").
 """
 
 from __future__ import annotations
