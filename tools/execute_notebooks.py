@@ -32,6 +32,8 @@ FOLDED = {
     "tabulates": "How this table is made",
     "checks": "What this cell checks",
     "prepares": "What this cell prepares",
+    "trains": "How this is trained",
+    "prints": "How this text is printed",
 }
 
 # A panel is stored with its state, so that JupyterLab shows it before the notebook was run.
