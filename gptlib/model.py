@@ -17,7 +17,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gptlib._helpers.ids import IGNORE, check_few, check_ids, check_targets
+from gptlib._helpers.ids import (
+    IGNORE,
+    check_few,
+    check_pair,
+    check_range,
+    check_rows,
+    check_target_range,
+)
 from gptlib.attention import CausalSelfAttention, Trace
 from gptlib.config import NORM_EPS, GPTConfig, check_config, misfit
 from gptlib.kv_cache import KVCache
@@ -147,20 +154,17 @@ class GPT(nn.Module):
             elif name.endswith("bias"):
                 param.zero_()
 
-    def __call__(
-        self, idx: Tensor, *, cache: KVCache | None = None, trace: Trace | None = None
-    ) -> Tensor:
+    def __call__(self, idx: Tensor, *, cache: KVCache | None = None, **more: Any) -> Tensor:
         """Check the ids at the door, then run `forward`, whose arguments these are.
 
-        Compiled and repeated steps, whose ids were checked where they came from, are not checked.
+        Compiled code checks shapes and types only. Repeated steps, whose ids were checked where
+        they came from, go past this door.
 
         Raises:
             ValueError: wrong shape or dtype, an id outside the vocabulary, too many positions.
         """
-        if not torch.compiler.is_compiling():
-            ids = _numbers("idx", idx, "a tensor of shape (B, T)")
-            check_ids(ids, 0 if cache is None else cache.length, self.cfg)
-        return super().__call__(idx, cache=cache, trace=trace)
+        _check_ids(idx, 0 if cache is None else cache.length, self.cfg)
+        return super().__call__(idx, cache=cache, **more)
 
     def forward(
         self, idx: Tensor, *, cache: KVCache | None = None, trace: Trace | None = None
@@ -211,11 +215,9 @@ class GPT(nn.Module):
         Raises:
             ValueError: as for the logits; targets of another shape or outside the vocabulary.
         """
-        if not torch.compiler.is_compiling():
-            ids = _numbers("idx", idx)
-            check_targets(_numbers("targets", targets), ids, self.cfg)
-            check_ids(ids, 0, self.cfg)
-        return loss_of_checked(self, idx, targets)
+        _check_targets(targets, idx, self.cfg)
+        _check_ids(idx, 0, self.cfg)
+        return next_token_loss(super().__call__(idx), targets)
 
     def new_cache(self, max_len: int | None = None) -> KVCache:
         """Return an empty cache for one sequence, in the model's dtype and on its device."""
@@ -232,7 +234,8 @@ class GPT(nn.Module):
         check_few(ids, 0 if cache is None else cache.length, self.cfg)
         idx = torch.tensor([ids], device=self.tok_emb.weight.device)  # (1, T)
         with evaluating(self):
-            return self.forward(idx, cache=cache)[0, -1].float().cpu().numpy()  # (1, T, V) -> (V,)
+            logits = super().__call__(idx, cache=cache)  # (1, T, V)
+        return logits[0, -1].float().cpu().numpy()
 
     def weights(self) -> dict[str, Tensor]:
         """Return every parameter by name, a tied one once, gathered where FSDP has sharded them.
@@ -270,6 +273,8 @@ def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 def loss_of_checked(model: GPT, idx: Tensor, targets: Tensor) -> Tensor:
     """Return `model.loss` for ids and targets that were checked where they came from."""
+    if type(model).loss is not GPT.loss:
+        return model.loss(idx, targets)  # a subclass's own
     logits: Tensor = nn.Module.__call__(model, idx)  # past the door of `GPT.__call__`
     return next_token_loss(logits, targets)
 
@@ -304,10 +309,21 @@ def whole(x: Tensor) -> Tensor:
     return x.full_tensor() if hasattr(x, "full_tensor") else x
 
 
-def _numbers(name: str, ids: Tensor, kind: str = "a tensor") -> NDArray[np.integer[Any]]:
-    """Return the ids as an array to look at: the same memory on the CPU, a copy from elsewhere."""
-    if not isinstance(ids, Tensor):
-        raise ValueError(f"{name} must be {kind}, got {type(ids).__name__}")
-    if ids.dtype not in (torch.int64, torch.int32):
-        raise ValueError(f"{name} must hold int64 or int32 token ids, got dtype {ids.dtype}")
-    return ids.detach().cpu().numpy()
+_WHOLE = (torch.int64, torch.int32)
+
+
+def _check_ids(idx: Tensor, start: int, cfg: GPTConfig) -> None:
+    if not isinstance(idx, Tensor):
+        raise ValueError(f"idx must be a tensor of shape (B, T), got {type(idx).__name__}")
+    check_rows(idx, start, cfg, whole=idx.dtype in _WHOLE, kind="int64 or int32")
+    if not torch.compiler.is_compiling():
+        check_range(idx, cfg)
+
+
+def _check_targets(targets: Tensor, idx: Tensor, cfg: GPTConfig) -> None:
+    for name, ids in (("idx", idx), ("targets", targets)):
+        if not isinstance(ids, Tensor):
+            raise ValueError(f"{name} must be a tensor, got {type(ids).__name__}")
+    check_pair(targets, idx, whole=targets.dtype in _WHOLE, kind="int64 or int32")
+    if not torch.compiler.is_compiling():
+        check_target_range(targets, cfg)

@@ -156,7 +156,8 @@ def restore_optimizers(
     from torch.distributed.checkpoint import state_dict  # noqa: PLC0415 (slow to load)
 
     own = state_dict.get_optimizer_state_dict(model, optimizers)  # for its groups
-    options = state_dict.StateDictOptions(full_state_dict=True)
+    # Not strict: a frozen parameter has no state.
+    options = state_dict.StateDictOptions(full_state_dict=True, strict=False)
     own["state"] = state  # type: ignore[assignment]
     state_dict.set_optimizer_state_dict(model, optimizers, own, options=options)
 

@@ -39,10 +39,10 @@ class TrainConfig:
     min_learning_rate: FromZero = 0.0  # AdamW's at the last step and after; Muon's in proportion
     warmup_steps: WholeFromZero = 20  # linear rise to the peak; a shorter run is all rise
     decay: Decay = "linear"  # the way down from the peak
-    decay_share: Share = 0.6  # of the steps after the warm-up; before it the peak holds
-    momentum: Memory = 0.9  # Muon's memory of the gradient
-    beta1: Memory = 0.9  # AdamW's memory of the gradient
-    beta2: Memory = 0.99  # AdamW's memory of its square
+    decay_share: Share = 0.6  # of the steps after the warm-up, in (0, 1]; before it the peak holds
+    momentum: Memory = 0.9  # Muon's memory of the gradient, in [0, 1)
+    beta1: Memory = 0.9  # AdamW's memory of the gradient, in [0, 1)
+    beta2: Memory = 0.99  # AdamW's memory of its square, in [0, 1)
     weight_decay: FromZero = 0.1  # of matrices and tables only, not of biases and norms
     grad_clip: Rate = 1.0  # largest global gradient norm that reaches the optimizer
     ignore_token: int | None = None  # a target with this id, such as padding, is not counted

@@ -231,10 +231,17 @@ class Run:
 @contextlib.contextmanager
 def _damage_named(folder: Path) -> Iterator[None]:
     """Turn what unreadable files of a checkpoint raise into one line that names its folder."""
-    kinds = AttributeError, KeyError, TypeError, ValueError, OSError, safetensors.SafetensorError
     try:
         yield
-    except kinds as error:
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        OSError,
+        RuntimeError,
+        safetensors.SafetensorError,
+    ) as error:
         what = str(error) if isinstance(error, ValueError | OSError) else repr(error)
         raise ValueError(f"{folder} is damaged: {what:.200}") from error
 

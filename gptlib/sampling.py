@@ -61,9 +61,9 @@ class Settings:
         ValueError: a number outside the range; names the field.
     """
 
-    temperature: FromZero | None = 1.0  # divides the logits; 0 is greedy, None is 1
-    top_k: WholeFromZero | None = None  # how many of the best stay; None and 0: all
-    top_p: UpToOne | None = None  # mass that the best must reach; None and 1: all; 0: one
+    temperature: FromZero | None = 1.0  # higher is more varied; 0 takes the most probable token
+    top_k: WholeFromZero | None = None  # draw only from the k most probable; None and 0: from all
+    top_p: UpToOne | None = None  # draw only from the best that together reach this; 1: all
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -202,7 +202,8 @@ def trace(logits: Any, *positional: Any, seed: int | None = None, **rule: Any) -
     Raises:
         TypeError, ValueError: bad settings, or logits that are not one finite row.
     """
-    settings = Settings(*positional, **rule)
+    *rules, seed = positional if len(positional) > 3 else (*positional, seed)
+    settings = Settings(*rules, **rule)
     rng = generator(seed)
     row = as_array(logits)
     if row.ndim != 1:

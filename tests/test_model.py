@@ -1,11 +1,12 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from gptlib import GPT, GPTConfig, LayerNorm, generate, parallel
+from gptlib import GPT, GPTConfig, LayerNorm, NumpyGPT, generate, parallel
 from gptlib.attention import causal_mask
 from gptlib.model import ACTIVATIONS
 
@@ -253,3 +254,48 @@ def test_a_list_of_ids_is_checked_too(tiny):
             model.next_logits(ids)
     with pytest.raises(ValueError, match="9 positions exceed the context length 8"):
         model.next_logits([1] * 9)
+
+
+def test_hooks_of_the_model_fire_while_it_writes(tiny):
+    model, seen = GPT(tiny), []
+    model.register_forward_hook(lambda *_: seen.append("after"))
+    generate(model, [1, 2], 3, temperature=0)
+    assert seen == ["after"] * 3
+
+
+def test_functional_gradients_go_through_the_door(tiny):
+    model, idx = GPT(tiny), torch.randint(50, (2, 4))
+    params = {name: p.detach() for name, p in model.named_parameters()}
+
+    def total(params):
+        return torch.func.functional_call(model, params, (idx,)).sum()
+
+    found = torch.func.grad(total)(params)
+    model(idx).sum().backward()
+    for name, param in model.named_parameters():
+        torch.testing.assert_close(found[name], param.grad)
+
+
+def test_compiled_code_still_checks_shapes_and_types(tiny):
+    model = GPT(tiny)
+    loss = torch.compile(lambda idx, targets: model.loss(idx, targets), backend="eager")
+    with pytest.raises(Exception, match="targets must have the shape of idx"):
+        loss(torch.zeros(1, 3, dtype=torch.long), torch.zeros(3, 1, dtype=torch.long))
+    with pytest.raises(Exception, match="T at least 1"):
+        torch.compile(model, backend="eager")(torch.zeros(1, 0, dtype=torch.long))
+
+
+@pytest.mark.parametrize("ids", [[1.5], [True], "ab", [[1, 2]], [None], np.array([[1]]), {1}])
+def test_what_is_no_list_of_ids_is_a_value_error(tiny, ids):
+    for model in (GPT(tiny), NumpyGPT(tiny)):
+        with pytest.raises(ValueError, match="idx must"):
+            model.next_logits(ids)
+
+
+def test_a_losss_own_definition_is_what_training_uses(tiny):
+    class Doubled(GPT):
+        def loss(self, idx, targets):
+            return 2 * super().loss(idx, targets)
+
+    model, idx = Doubled(tiny), torch.randint(50, (2, 8))
+    assert parallel.Loss(model, recompute=False)(idx, idx) == model.loss(idx, idx)

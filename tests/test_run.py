@@ -376,3 +376,13 @@ def test_a_model_that_could_not_be_read_back_is_refused_before_the_first_step(tm
         trainer.run(save=Run(tmp_path / "run").save)
     assert trainer.history == []
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_a_run_with_a_frozen_table_goes_on(tmp_path, tiny, optimizer):
+    trainer = new(tiny, replace(CONFIG, optimizer=optimizer))
+    trainer.model.tok_emb.weight.requires_grad_(False)
+    trainer.run(4, save=Run(tmp_path).save, progress=False)
+    resumed, _ = Run(tmp_path).resume(*TEXTS)
+    assert len(resumed.history) == 4
+    assert math.isfinite(resumed.step().loss)

@@ -17,7 +17,10 @@ NUMBERS = "training.json"  # of one checkpoint: the run's settings and what is n
 def checkpoints(run: str | Path) -> list[Path]:
     """Return the checkpoints of a run, oldest first."""
     found = [path for path in Path(run).glob(f"{STEP}*") if (path / CONFIG).is_file()]
-    return sorted((path for path in found if _number(path).isdecimal()), key=step_of)
+    return sorted(
+        (path for path in found if _number(path).isdecimal()),
+        key=lambda path: (step_of(path), path.name),
+    )
 
 
 def step_of(checkpoint: Path) -> int:

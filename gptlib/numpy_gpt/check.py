@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +48,11 @@ def check_gradients(
         raise ValueError(f"gradients are checked in float64, the model is in {model.dtype}")
     rng = np.random.default_rng(seed)
 
-    def masks() -> np.random.Generator | None:
-        return None if dropout_seed is None else np.random.default_rng(dropout_seed)
+    def batch() -> tuple[Any, ...]:
+        drawn = () if dropout_seed is None else (np.random.default_rng(dropout_seed),)
+        return idx, targets, *drawn
 
-    _, grads = model.loss_and_grads(idx, targets, masks())
+    _, grads = model.loss_and_grads(*batch())
     errors = {}
     for name, param in model.params.items():
         saved = param.copy()
@@ -62,7 +64,7 @@ def check_gradients(
                 losses = []
                 for sign in (1, -1):
                     param[...] = saved + sign * step * u
-                    losses.append(model.loss(idx, targets, masks()))
+                    losses.append(model.loss(*batch()))
             finally:
                 param[...] = saved
             measured = (losses[0] - losses[1]) / (2 * step)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -51,7 +52,7 @@ class Number(traitlets.Float[float, Any]):
 
     def validate(self, obj: Any, value: Any) -> float:
         """Return the value as a float, or raise TraitError."""
-        if isinstance(value, bool) or value != value:  # traitlets takes both
+        if isinstance(value, bool) or (isinstance(value, float) and math.isnan(value)):
             self.error(obj, value)
         return float(super().validate(obj, value))
 
@@ -70,7 +71,7 @@ class Whole(traitlets.Int[int, Any]):
 
     def validate(self, obj: Any, value: Any) -> int:
         """Return the value, or raise TraitError."""
-        if isinstance(value, bool):  # traitlets takes it
+        if type(value) is not int:  # traitlets takes True and 3.0
             self.error(obj, value)
         return int(super().validate(obj, value))
 
