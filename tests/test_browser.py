@@ -155,10 +155,13 @@ def test_the_map_leads_to_the_chapters(welcome: Visit) -> None:
     page.wait_for_url("**/notebooks/01_the_whole_machine.html")
 
 
-def test_a_folded_answer_opens(welcome: Visit) -> None:
+def test_folded_answers_and_code_open(welcome: Visit) -> None:
     page = welcome.page
     page.locator("svg.machine a", has_text="Token table").click()
-    answer = page.locator("article details").first
-    assert not answer.locator("p").first.is_visible()
-    answer.locator("summary").click()
-    assert answer.locator("p").first.is_visible()
+    page.wait_for_url("**/notebooks/01_the_whole_machine.html")
+    for folded, inside in (("details:not(.hide)", "p"), ("details.hide", ".highlight")):
+        details = page.locator(f"article {folded}").first
+        text = details.locator(inside).first
+        assert not text.is_visible(), folded
+        details.locator("summary").click()
+        assert text.is_visible(), folded
