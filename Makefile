@@ -22,8 +22,8 @@ lab: $(READY)  ## Open JupyterLab on the chapters
 	$(PY) -m nbformat.sign notebooks/*.ipynb
 	$(PY) -m jupyterlab notebooks
 
-test test-fast: export OMP_WAIT_POLICY := PASSIVE  # threads that spin while waiting starve a busy machine
-test test-fast: export OPENBLAS_THREAD_TIMEOUT := 4  # NumPy's threads spin for 2^n cycles
+lab test test-fast: export OMP_WAIT_POLICY := PASSIVE  # threads that spin while waiting starve the browser
+lab test test-fast: export OPENBLAS_THREAD_TIMEOUT := 4  # NumPy's threads spin for 2^n cycles
 test: lint  ## Lint, check types, run every test; those of the notebooks re-run every chapter
 	$(PY) -m pytest
 

@@ -1,31 +1,182 @@
-"""Let a reader check an answer without being shown it."""
+"""Questions whose answers are checked where the reader gives them; no answer is typed by hand.
+
+The definitions of this module are shown by `gptlib.panels.ask`, in JupyterLab and in a built page.
+"""
 
 from __future__ import annotations
 
 import math
-from numbers import Integral
-from types import EllipsisType
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, SupportsFloat
+
+Points = Sequence[tuple[float, float]]
+
+# A number as people write it: 1,024 or 1024, 0.5 or 0,5, 2.5e-3, 40 %, 1/3.
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
-def check(
-    answer: float | EllipsisType, expected: float, hint: str, rel_tol: float | None = None
-) -> str:
-    """Compare a reader's number with the one the notebook computed.
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of an answer."""
+
+    state: Literal["open", "unread", "wrong", "right"]  # unread: no number
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A question whose answer is a number.
+
+    Raises:
+        TypeError: the answer is no number.
+        ValueError: the answer is not finite; it is no whole number and `within` is 0; or a known
+            mistake lies so near that it would count as right.
+    """
+
+    question: str  # plain text; `code` between backticks
+    answer: SupportsFloat  # computed by the calling cell, never typed
+    hint: str  # shown with a number that is wrong and no known mistake
+    within: float = 0.0  # the largest difference that is still right
+    unit: str = ""
+    why: str = ""  # shown with the right answer
+    mistakes: Mapping[float, str] = field(default_factory=dict)  # wrong number -> what went wrong
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(float(self.answer)):
+            raise ValueError(f"answer must be finite, got {self.answer}")
+        if self.within < 0 or (self.within == 0 and not float(self.answer).is_integer()):
+            raise ValueError(f"say within which distance of {self.answer} an answer is right")
+        for wrong in self.mistakes:
+            if abs(wrong - float(self.answer)) <= self.within:
+                raise ValueError(f"{wrong} is within {self.within} of the answer {self.answer}")
+
+    def sent(self) -> dict[str, Any]:
+        """Return the definition as the page's script gets it."""
+        return {
+            "question": self.question,
+            "answer": float(self.answer),
+            "hint": self.hint,
+            "within": self.within,
+            "unit": self.unit,
+            "why": self.why,
+            "mistakes": [[float(wrong), says] for wrong, says in self.mistakes.items()],
+        }
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Curves as an answer to choose, without axes: only their shape counts."""
+
+    alt: str  # what a reader who does not see it needs, without the answer
+    curves: tuple[Points, ...]
+
+    def sent(self) -> dict[str, Any]:
+        """Return the curves scaled together into the unit square, to three digits."""
+        xs, ys = zip(*(point for curve in self.curves for point in curve), strict=True)
+        x, y = _scaled(xs), _scaled(ys)
+        return {"alt": self.alt, "curves": [[[x(a), y(b)] for a, b in c] for c in self.curves]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A question with one right option among two to six; each wrong one says what is wrong with it.
+
+    Raises:
+        ValueError: `because` is a run that does not bear the answer out, or an empty line; there
+            are too few or too many options; or two are the same.
+    """
+
+    question: str  # plain text; `code` between backticks
+    right: tuple[str | Sketch, str]  # the option, and why it is right
+    wrong: Sequence[tuple[str | Sketch, str]]  # the others, each with what is wrong with it
+    because: object  # what a run found, as a condition, or the line of the chapter that says it
+
+    def __post_init__(self) -> None:
+        if not self.because:
+            raise ValueError(f"nothing bears out {self.right[0]!r}: because is {self.because!r}")
+        options = [option for option, _ in (self.right, *self.wrong)]
+        if not 2 <= len(options) <= 6 or any(options.count(option) > 1 for option in options):
+            raise ValueError(f"a choice needs two to six different options, got {options}")
+
+    def sent(self) -> dict[str, Any]:
+        """Return the definition as the page's script gets it, in an order the question fixes."""
+        options = [self.right, *self.wrong]
+        random.Random(self.question).shuffle(options)
+        return {
+            "question": self.question,
+            "options": [{**_option(option), "why": why} for option, why in options],
+            "right": options.index(self.right),
+        }
+
+
+def judge(item: Mapping[str, Any], given: str) -> Verdict:
+    """Judge what a reader gave.
 
     Args:
-        answer: the reader's number, or `...` while it is not filled in.
-        expected: computed by the calling cell, never typed.
-        hint: shown when the answer is wrong.
-        rel_tol: relative tolerance; by default 0 where `expected` is a whole number, else 1e-3.
-
-    Returns:
-        One sentence for the reader.
+        item: a question as `sent` returns it.
+        given: the text of a number, or the place of an option, from 0; empty while it is open.
     """
-    if answer is ...:
-        return "Not answered yet: replace the three dots with your number and run the cell again."
-    if rel_tol is None:
-        rel_tol = 0.0 if isinstance(expected, Integral) else 1e-3
-    if math.isclose(answer, expected, rel_tol=rel_tol, abs_tol=1e-12):
-        return "Right."
-    where = "above" if answer > expected else "below" if answer < expected else "not"
-    return f"Not yet: {answer:,} is {where} the answer. {hint}"
+    if not given.strip():
+        return Verdict("open", "")
+    return _judge_choice(item, given) if "options" in item else _judge_number(item, given)
+
+
+def _judge_choice(item: Mapping[str, Any], given: str) -> Verdict:
+    place = int(given)
+    says = item["options"][place]["why"]
+    return Verdict("right", says) if place == item["right"] else Verdict("wrong", says)
+
+
+def _judge_number(item: Mapping[str, Any], given: str) -> Verdict:
+    value = read_number(given, item["unit"])
+    if value is None:
+        return Verdict("unread", "Type a number, such as 1,024 or 0.5 or 2.5e-3.")
+    if _near(value, item["answer"], item["within"]):
+        return Verdict("right", item["why"])
+    for wrong, says in item["mistakes"]:
+        if _near(value, wrong, item["within"]):
+            return Verdict("wrong", says)
+    where = "above" if value > item["answer"] else "below"
+    return Verdict("wrong", f"Your number is {where} the answer. {item['hint']}")
+
+
+def read_number(text: str, unit: str = "") -> float | None:
+    """Return the number that a reader typed, or None where it is none.
+
+    A unit behind it is passed over, a percent sign divides by 100 unless the unit is per cent.
+    """
+    plain = re.sub(r"[\s_]", "", text).replace("−", "-").replace("–", "-")
+    named = re.sub(r"\s", "", unit)
+    plain = plain.removesuffix(named) if named else plain
+    share = 100.0 if plain.endswith("%") else 1.0
+    over, slash, under = plain.removesuffix("%").partition("/")
+    parts = [_plain_number(part) for part in ([over, under] if slash else [over])]
+    if None in parts or (slash and parts[1] == 0):
+        return None
+    value = math.prod(parts[:1]) / math.prod(parts[1:]) / share  # type: ignore[arg-type]
+    return value if math.isfinite(value) else None
+
+
+def _plain_number(text: str) -> float | None:
+    if _THOUSANDS.fullmatch(text):
+        return float(text.replace(",", ""))
+    text = text.replace(",", ".")
+    return float(text) if _DECIMAL.fullmatch(text) else None
+
+
+def _near(value: float, target: float, within: float) -> bool:
+    """Return whether two numbers are as near as asked for, or differ by rounding alone."""
+    return abs(value - target) <= within + 1e-9 * abs(target)
+
+
+def _option(option: str | Sketch) -> dict[str, Any]:
+    return {"text": option} if isinstance(option, str) else {"sketch": option.sent()}
+
+
+def _scaled(values: Sequence[float]) -> Any:
+    low, high = min(values), max(values)
+    return lambda value: round(float((value - low) / ((high - low) or 1.0)), 3)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -13,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from gptlib import parallel
 from gptlib._helpers import signals
@@ -167,7 +169,7 @@ class Trainer:
         *,
         save: Callable[[Trainer], object] | None = None,
         callback: Callable[[StepRecord], None] | None = None,
-        progress: bool = True,
+        progress: bool | None = None,
     ) -> list[StepRecord]:
         """Train for `steps` more steps, by default to the end of the schedule.
 
@@ -180,7 +182,8 @@ class Trainer:
             save: called with this trainer every `save_every` steps and after the last one, such
                 as `Run("runs/mini").save`.
             callback: called with each record after its step.
-            progress: show a progress bar on standard error.
+            progress: show a progress bar; by default where a person sees it: in a terminal or in
+                a notebook that JupyterLab has opened.
 
         Returns:
             The whole history.
@@ -198,7 +201,7 @@ class Trainer:
         if not self.evaluations:
             self.evaluate()
         self.stopped = ""
-        hidden = not progress or parallel.rank() > 0
+        hidden = not (_watched() if progress is None else progress) or parallel.rank() > 0
         with signals.collected() as received, tqdm(total=todo, disable=hidden, unit="step") as bar:
             for i in range(1, todo + 1):
                 record, done = self.step(), len(self.history)
@@ -300,3 +303,8 @@ class Trainer:
     def _to_device(self, windows: corpus.Windows) -> Batch:
         x, y = (torch.from_numpy(part).to(self.device) for part in windows)
         return x, y
+
+
+def _watched() -> bool:
+    """Return whether a person sees a progress bar: in a terminal, or in an open JupyterLab."""
+    return sys.stderr.isatty() or "JPY_SESSION_NAME" in os.environ  # set by Jupyter's server

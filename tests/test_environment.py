@@ -70,6 +70,14 @@ def check_pins() -> dict:
     return runpy.run_path(str(ROOT / "tools" / "check_pins.py"))
 
 
+def test_threads_sleep_while_they_wait_on_each_way_into_jupyterlab():
+    spec = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    assert spec["variables"] == {"OMP_WAIT_POLICY": "PASSIVE"}
+    plan = ["make", "--dry-run", "--print-data-base", "lab"]
+    base = subprocess.run(plan, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^lab: OMP_WAIT_POLICY := PASSIVE\b", base, flags=re.MULTILINE)
+
+
 def test_every_direct_dependency_has_an_exact_version(constraints, direct):
     assert direct.keys() <= constraints.keys()
 

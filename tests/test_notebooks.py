@@ -8,6 +8,7 @@ import ast
 import inspect
 import pkgutil
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -98,6 +99,33 @@ def test_its_answers_are_folded(notebook: NotebookNode) -> None:
     assert text.count("<details>") == len(
         re.findall(r"^<details>\n?<summary>.+</summary>\n\n", text, flags=re.MULTILINE)
     )
+
+
+def questions(notebook: NotebookNode) -> Iterator[tuple[ast.Call, dict[str, ast.expr]]]:
+    """Yield each question that a notebook asks, and its arguments by name."""
+    for cell in code(notebook):
+        for node in ast.walk(ast.parse(cell.source)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Number", "Choice"):
+                yield node, {each.arg: each.value for each in node.keywords if each.arg}
+
+
+def test_its_answers_come_from_a_run_or_cite_a_line_of_the_chapter(notebook: NotebookNode) -> None:
+    prose = " ".join(markdown(notebook).split())
+    for call, arguments in questions(notebook):
+        proof = arguments["because" if ast.unparse(call.func) == "Choice" else "answer"]
+        names = [node for node in ast.walk(proof) if isinstance(node, ast.Name)]
+        if isinstance(proof, ast.Constant) and isinstance(proof.value, str):
+            assert proof.value in prose, ast.unparse(arguments["question"])
+        else:
+            assert names, f"typed, not run: {ast.unparse(call)}"
+
+
+def test_it_asks_in_cells_that_are_folded_and_shows_every_question(notebook: NotebookNode) -> None:
+    asking = [cell for cell in code(notebook) if re.search(r"\b(Number|Choice)\(", cell.source)]
+    assert asking
+    for cell in asking:
+        assert {"asks", "hide-input"} <= set(cell.metadata.tags)
+        assert 'data-panel="questions"' in cell.outputs[-1].data["text/html"]
 
 
 def test_it_uses_gptlib_and_defines_nothing_that_gptlib_has(notebook: NotebookNode) -> None:

@@ -12,11 +12,11 @@ import pytest
 import traitlets
 from playwright.sync_api import Browser, Page
 
-from gptlib import panels
 from gptlib.panels import AttentionPanel, base
 from gptlib.panels.base import Number, Numbers, Panel, Text, Whole
+from gptlib.panels.questions import QuestionsPanel
 
-PANELS = [getattr(panels, name) for name in panels.__all__ if name != "Panel"]
+PANELS = Panel.__subclasses__()
 
 # What must appear on the screen as it was typed, and never as markup.
 WILD = [
@@ -55,10 +55,18 @@ def random_states(kind: type[Panel], n: int) -> list[dict[str, Any]]:
     own = {name: vars(kind)[name] for name in kind.state_names()}
     recorded = {name for name, trait in own.items() if isinstance(trait, traitlets.Dict)}
     fixed = {name: getattr(kind(), name) for name in recorded}  # a run cannot be drawn
+    if kind is QuestionsPanel:
+        return [{"items": kind().items, "given": answers(rng)} for _ in range(n)]
     return [
         {name: fixed.get(name) or random_value(trait, rng) for name, trait in own.items()}
         for _ in range(n)
     ]
+
+
+def answers(rng: np.random.Generator) -> list[str]:
+    """Draw answers to the sample's two questions: a number, and one of two options."""
+    numbers = ["12", " 12.0 ", "1,2", "12 %", "24/2", "−12", "1200%", *WILD]
+    return [numbers[rng.integers(len(numbers))], ["", "0", "1"][rng.integers(3)]]
 
 
 @pytest.fixture(params=PANELS, ids=lambda kind: kind.__name__)

@@ -44,6 +44,13 @@ OWN_MODEL = [
 ]
 
 
+# An exercise and its answer.
+ASKS = [
+    "from gptlib.exercises import Number\nfrom gptlib.panels import ask\n"
+    "panel = ask(Number(question='A dozen?', answer=12, hint='More than ten.'))\npanel"
+]
+
+
 # Not signed by anyone, like a downloaded chapter: JupyterLab cleans its outputs.
 WORDS = "costs $5 and $6"
 LABELS = ["$a$", " ", "\n", r"$\mathdefault{10^{2}}$"]
@@ -109,7 +116,7 @@ def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     home, work = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
     shutil.copy(ROOT / "notebooks" / "02_layer_norm.ipynb", work)
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    for name, sources in {"linked": LINKED, "own_model": OWN_MODEL}.items():
+    for name, sources in {"linked": LINKED, "own_model": OWN_MODEL, "asks": ASKS}.items():
         cells = [new_code_cell(source) for source in sources]
         nbformat.write(new_notebook(cells=cells, metadata=kernel), work / f"{name}.ipynb")
     outputs = [new_output("display_data", data=bundle) for bundle in downloaded()]
@@ -288,3 +295,20 @@ def test_the_keys_of_a_control_stay_with_it(lab: Lab) -> None:
             page.keyboard.press(key)
         assert control.evaluate("e => e === document.activeElement")
     assert page.locator(".jp-Notebook .jp-Cell").count() == cells
+
+
+def test_an_answer_is_judged_and_its_keys_stay_with_it(lab: Lab) -> None:
+    lab.open("asks.ipynb")
+    lab.run_all()
+    page = lab.page
+    field, says = page.get_by_role("textbox", name="A dozen?"), page.locator(".gp-verdict")
+    field.click()
+    cells = page.locator(".jp-Notebook .jp-Cell").count()
+    page.keyboard.type("10x")
+    page.keyboard.press("Enter")
+    says.get_by_text("Type a number").wait_for()
+    page.keyboard.press("Backspace")
+    page.keyboard.press("Enter")
+    says.get_by_text("Not yet. Your number is below the answer. More than ten.").wait_for()
+    assert page.locator(".jp-Notebook .jp-Cell").count() == cells
+    assert lab.ask("panel.given") == ["10"]

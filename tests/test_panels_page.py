@@ -50,7 +50,8 @@ def page(opened: Visit) -> Iterator[Page]:
 
 
 def panels_of(page: Page) -> list[Locator]:
-    return page.locator(".gptlib-panel").all()
+    """Return the interactive figures; questions have tests of their own."""
+    return page.locator('.gptlib-panel:not([data-panel="questions"])').all()
 
 
 def controls_of(panel: Locator) -> list[Locator]:
@@ -110,8 +111,10 @@ def test_every_panel_of_the_book_is_declared_and_no_other(site: Site) -> None:
     found = {}
     for page in toc_pages():
         text = (site.html / f"{page}.html").read_text(encoding="utf-8")
-        if names := [part.split('"')[0] for part in text.split('data-panel="')[1:]]:
-            found[page] = names
+        names = [part.split('"')[0] for part in text.split('data-panel="')[1:]]
+        if figures := [name for name in names if name != "questions"]:
+            found[page] = figures
+        assert ("questions" in names) == page.startswith("notebooks/"), page
     assert found == DECLARED
 
 
@@ -168,7 +171,8 @@ def test_nothing_jumps_or_leaves_its_place_when_a_control_moves(
     name: str, browser: Browser, origins: dict[str, str], width: int
 ) -> None:
     url, heights = f"{origins['disk']}/{name}.html", "map(e => e.offsetHeight)"
-    first = f"window.before = [...document.querySelectorAll('.gptlib-panel')].{heights}"
+    ours = ".gptlib-panel:not([data-panel=questions])"
+    first = f"window.before = [...document.querySelectorAll('{ours}')].{heights}"
     with visit(browser, url, origins["disk"], width=width, first=first) as visited:
         page = visited.page
         for panel, before in zip(panels_of(page), page.evaluate("before"), strict=True):

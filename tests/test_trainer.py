@@ -108,6 +108,15 @@ def test_the_callback_sees_every_step(trainer):
     assert seen == list(range(7))
 
 
+@pytest.mark.parametrize("session", ["", "notebooks/10_training.ipynb"])
+def test_progress_is_shown_where_a_person_sees_it(trainer, session, monkeypatch, capsys):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    if session:
+        monkeypatch.setenv("JPY_SESSION_NAME", session)
+    trainer.run(2)
+    assert ("2/2" in capsys.readouterr().err) == bool(session)
+
+
 def test_run_continues_to_the_end_of_the_schedule(trainer):
     trainer.run(10, progress=False)
     trainer.run(progress=False)

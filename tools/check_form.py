@@ -26,6 +26,9 @@ SECTIONS = [
 ]
 
 
+FOLDED = "hide-input"  # what page and JupyterLab fold
+
+
 def lines(path: Path) -> int:
     """Count the lines of a file."""
     return len(path.read_text(encoding="utf-8").splitlines())
@@ -43,31 +46,36 @@ def cells(path: Path) -> int:
     return len(nbformat.read(path, as_version=4).cells)
 
 
-def code(path: Path, *, only_open: bool = False) -> list[list[str]]:
-    """Return the lines of each code cell, or of each that stands open in the page."""
+def code(path: Path, *, without: str = "") -> list[list[str]]:
+    """Return the lines of each code cell, or of each that does not have a tag."""
     found = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
-    folded = [c for c in found if only_open and "hide-input" in c.metadata.get("tags", [])]
-    return [cell.source.splitlines() for cell in found if cell not in folded]
+    return [c.source.splitlines() for c in found if without not in c.metadata.get("tags", [])]
 
 
 def longest_cell(path: Path) -> int:
-    """Count the lines of a notebook's longest code cell."""
+    """Count the lines of a notebook's longest code cell; what asks is prose."""
+    return max(map(len, code(path, without="asks")))
+
+
+def longest_quiz(path: Path) -> int:
+    """Count the lines of the longest cell of all, which asks."""
     return max(map(len, code(path)))
 
 
 def longest_open_cell(path: Path) -> int:
     """Count the lines of the longest code cell that stands open."""
-    return max(map(len, code(path, only_open=True)), default=0)
+    return max(map(len, code(path, without=FOLDED)), default=0)
 
 
 def widest_open_line(path: Path) -> int:
     """Count the columns of the widest line of code that stands open."""
-    return max((len(line) for cell in code(path, only_open=True) for line in cell), default=0)
+    return max((len(line) for cell in code(path, without=FOLDED) for line in cell), default=0)
 
 
 def percent_of_code_open(path: Path) -> int:
-    """Return how much of a notebook's code stands open."""
-    return round(100 * sum(map(len, code(path, only_open=True))) / sum(map(len, code(path))))
+    """Return how much of a notebook's code stands open; what asks is not counted."""
+    shown, all_ = (sum(map(len, code(path, without=tag))) for tag in (FOLDED, "asks"))
+    return round(100 * shown / all_)
 
 
 def sections_in_order(path: Path) -> int:
@@ -90,6 +98,7 @@ LIMITS: tuple[tuple[str, Callable[[Path], int], int, int], ...] = (
     ("notebooks/[0-9]*.ipynb", words, 1200, 2500),
     ("notebooks/[0-9]*.ipynb", cells, 25, 70),
     ("notebooks/*.ipynb", longest_cell, 1, 24),
+    ("notebooks/*.ipynb", longest_quiz, 1, 90),
     ("notebooks/*.ipynb", longest_open_cell, 0, 12),
     ("notebooks/*.ipynb", widest_open_line, 0, 80),
     ("notebooks/*.ipynb", percent_of_code_open, 0, 34),

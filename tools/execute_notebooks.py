@@ -34,6 +34,7 @@ FOLDED = {
     "prepares": "What this cell prepares",
     "trains": "How this is trained",
     "prints": "How this text is printed",
+    "asks": "How the answer is checked",
 }
 
 # A panel is stored with its state, so that JupyterLab shows it before the notebook was run.

@@ -24,8 +24,7 @@ def mark(name: str) -> str:
 
 def panel_classes() -> dict[str, type[panels.Panel]]:
     """Return every panel by the name that its twin carries."""
-    kinds = (getattr(panels, name) for name in panels.__all__ if name != "Panel")
-    return {Path(kind.script).stem: kind for kind in kinds}
+    return {Path(kind.script).stem: kind for kind in base.Panel.__subclasses__()}
 
 
 class PanelDirective(Directive):
@@ -35,10 +34,10 @@ class PanelDirective(Directive):
 
     def run(self) -> list[nodes.Node]:
         """Return the panel's twin, in its first state."""
-        kind = getattr(panels, self.arguments[0], None)
-        if self.arguments[0] not in panels.__all__ or kind is None:
-            raise self.error(f"no panel {self.arguments[0]!r}; there are: {panels.__all__}")
-        return [nodes.raw("", kind().twin(), format="html")]
+        kinds = {kind.__name__: kind for kind in panel_classes().values()}
+        if self.arguments[0] not in kinds:
+            raise self.error(f"no panel {self.arguments[0]!r}; there are: {sorted(kinds)}")
+        return [nodes.raw("", kinds[self.arguments[0]]().twin(), format="html")]
 
 
 def page_script() -> str:

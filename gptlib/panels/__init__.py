@@ -14,6 +14,7 @@ from gptlib.panels.layer_norm import LayerNormPanel
 from gptlib.panels.ledger import LedgerPanel
 from gptlib.panels.machine import MachinePanel
 from gptlib.panels.playground import PlaygroundPanel
+from gptlib.panels.questions import QuestionsPanel, ask
 from gptlib.panels.replay import ReplayPanel
 
 __all__ = [
@@ -26,5 +27,7 @@ __all__ = [
     "MachinePanel",
     "Panel",
     "PlaygroundPanel",
+    "QuestionsPanel",
     "ReplayPanel",
+    "ask",
 ]
