@@ -252,7 +252,7 @@ def test_a_link_to_an_entry_and_the_entrys_way_back_belong_together(site: Site) 
             assert anchor in anchors(pages(site)[page])
 
 
-def test_a_definition_comes_before_the_other_pages_that_use_the_term(site: Site) -> None:
+def test_an_entry_names_the_chapter_that_defines_its_term_and_those_that_use_it(site: Site) -> None:
     softmax = next(term for term in terms() if term.term == "softmax")
     assert ("notebooks/01_the_whole_machine", "defines-term-softmax") in places_of(site, softmax)
     assert ("notebooks/05_attention", "uses-term-softmax") in places_of(site, softmax)
