@@ -20,7 +20,7 @@ book: $(READY)  ## Build the book and print the file to open
 
 lab: $(READY)  ## Open JupyterLab on the chapters
 	$(PY) -m nbformat.sign notebooks/*.ipynb
-	$(PY) -m jupyterlab notebooks
+	$(PY) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks
 
 lab test test-fast: export OMP_WAIT_POLICY := PASSIVE  # threads that spin while waiting starve the browser
 lab test test-fast: export OPENBLAS_THREAD_TIMEOUT := 4  # NumPy's threads spin for 2^n cycles
@@ -45,6 +45,7 @@ lint: $(READY)  ## Lint, check formatting and types
 	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-cache
 	$(PY) tools/check_form.py
 	$(PY) tools/chapters.py --check
+	$(PY) tools/check_terms.py
 	.venv/bin/oxlint --deny-warnings gptlib book
 	.venv/bin/oxfmt --check gptlib/panels gptlib/page_gpt book/_ext
 

@@ -1,8 +1,10 @@
 """The built site: no warning, the pages of `_toc.yml` and no others, links that lead somewhere."""
 
 import json
+import posixpath
 import re
 import shutil
+import sys
 from functools import cache
 from html.parser import HTMLParser
 from importlib.metadata import version
@@ -14,8 +16,12 @@ import yaml
 from conftest import ROOT, Site, build_book
 from pygments.styles import get_style_by_name
 
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+from term_list import Term, terms
+
 # What Sphinx writes beside the pages of the table of contents.
-GENERATED = {"index", "genindex", "py-modindex", "search"}
+GENERATED = {"index", "py-modindex", "search"}
 
 # Attributes through which a page loads something by itself; links that a reader follows are not.
 LOADING = {"src", "srcset", "data", "poster"}
@@ -204,3 +210,50 @@ def test_a_chapter_is_named_by_the_one_list(site: Site) -> None:
         assert f"<title>{number}. {entry['title']}: " in page
         assert f"Chapter {number} · {entry['title']}</p>" in page
         assert f'"{number}. {entry["title"]}: ' in index
+
+
+def places_of(site: Site, term: Term) -> set[tuple[str, str]]:
+    """Return the pages that the glossary's entry names, each with the id it leads to."""
+    entry = re.search(
+        rf'<dt id="{re.escape(term.anchor)}">.*?</dd>', pages(site)["book/glossary"], re.DOTALL
+    )
+    line = entry[0].partition('class="gpt-way-back"')[2]
+    links = re.findall(r'href="([^"]+)\.html#([^"]+)"', line)
+    return {(posixpath.normpath(f"book/{page}"), anchor) for page, anchor in links}
+
+
+def test_the_index_knows_each_term_and_what_learners_call_it(site: Site) -> None:
+    index = pages(site)["genindex"]
+    listed = set(re.findall(r"<a [^>]*>(?:<strong>)?([^<]+)(?:</strong>)?</a>|<td>([^<]+)", index))
+    words = {word for pair in listed for word in pair}
+    assert [t.term for t in terms() if not {t.term, *t.search} <= words] == []
+
+
+def test_the_general_index_is_in_the_navigation(site: Site) -> None:
+    linked = [
+        name
+        for name in toc_pages()
+        if re.search(r'href="[^"]*genindex.html">Index<', pages(site)[name])
+    ]
+    assert set(toc_pages()) - set(linked) == {"genindex"}  # a page's own entry is "#"
+
+
+def test_a_link_to_an_entry_and_the_entrys_way_back_belong_together(site: Site) -> None:
+    for term in terms():
+        there = places_of(site, term)
+        linking = {
+            name
+            for name, text in pages(site).items()
+            if name != "genindex" and f'glossary.html#{term.anchor}"' in text
+        }
+        assert linking <= {page for page, _ in there}, term.term
+        for page, anchor in there:
+            assert anchor in {f"defines-{term.anchor}", f"uses-{term.anchor}"}
+            assert anchor in anchors(pages(site)[page])
+
+
+def test_an_entry_names_the_chapter_that_defines_its_term_and_those_that_use_it(site: Site) -> None:
+    softmax = next(term for term in terms() if term.term == "softmax")
+    assert ("notebooks/01_the_whole_machine", "defines-term-softmax") in places_of(site, softmax)
+    assert ("notebooks/05_attention", "uses-term-softmax") in places_of(site, softmax)
+    assert "Defined in chapter <a" in pages(site)["book/glossary"]

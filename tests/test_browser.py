@@ -1,8 +1,10 @@
 """Every page in Chromium, from disk and over http, with every other host refused."""
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from browsing import WIDTHS, Visit, broken_rules, visit
@@ -11,7 +13,7 @@ from test_book import toc_pages
 
 pytestmark = pytest.mark.browser
 
-PAGES = [*toc_pages(), "search", "genindex"]
+PAGES = [*toc_pages(), "search"]
 
 
 @pytest.fixture(scope="module", params=PAGES)
@@ -147,6 +149,48 @@ def test_the_search_finds_a_page(welcome: Visit) -> None:
     page.locator("dialog input[type=search]").fill("perplexity")
     page.keyboard.press("Enter")
     page.locator("#search-results a", has_text="Glossary").first.wait_for()
+
+
+# What learners type, and the two places of the book that must be among the first results.
+SEARCHES = {
+    "BPE": ("glossary.html#term-byte-pair-encoding", "01_the_whole_machine.html"),
+    "byte-pair encoding": ("glossary.html#term-byte-pair-encoding", "01_the_whole_machine.html"),
+    "perplexity": ("glossary.html#term-perplexity", "10_training.html"),
+    "causal mask": ("glossary.html#term-causal-mask", "05_attention.html"),
+    "learning rate": ("glossary.html#term-learning-rate", "10_training.html"),
+    "dropout": ("glossary.html#term-dropout", "01_the_whole_machine.html"),
+    "weight tying": ("glossary.html#term-weight-tying", "07_accounting.html"),
+    "nats": ("glossary.html#term-nat", "10_training.html"),
+    "fine-tuning": ("glossary.html#term-fine-tuning", "13_real_weights.html"),
+    "KV cache": ("glossary.html#term-KV-cache", "12_kv_cache.html"),
+    "top-p": ("glossary.html#term-top-p", "11_sampling.html"),
+    "temperature": ("glossary.html#term-temperature", "11_sampling.html"),
+    "softmax": ("glossary.html#term-softmax", "01_the_whole_machine.html"),
+}
+
+
+def test_the_search_finds_what_learners_type(browser: Browser, origins: dict[str, str]) -> None:
+    for word, places in SEARCHES.items():
+        found = _search(browser, origins["http"], word)
+        assert [p for p in places if not any(p in link for link in found[:6])] == [], (word, found)
+
+
+@pytest.mark.parametrize("word", ["constructor", "__proto__", "hasOwnProperty", "toString"])
+def test_a_word_that_javascript_also_knows_does_not_break_the_search(
+    browser: Browser, origins: dict[str, str], word: str
+) -> None:
+    assert not any("undefined" in link for link in _search(browser, origins["http"], word))
+
+
+def _search(browser: Browser, origin: str, word: str) -> list[str]:
+    url = f"{origin}/search.html?q={quote(word)}"
+    with visit(browser, url, origin) as visited:
+        page = visited.page
+        page.locator(".search-summary").filter(
+            has_text=re.compile("found|did not match")
+        ).wait_for()
+        assert visited.errors == []
+        return page.eval_on_selector_all("#search-results li a", "all => all.map((a) => a.href)")
 
 
 def test_the_map_leads_to_the_chapters(welcome: Visit) -> None:
