@@ -197,6 +197,29 @@ def test_an_exercise_checks_itself_or_has_a_folded_solution(
         assert "checks itself" in grade or "<details" in text, text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[chapter {}](05_attention.ipynb)",
+        "[Chapter {}](../notebooks/05_attention.ipynb#heads)",
+        '<a data-doc="notebooks/05_attention">chapter {}</a>',
+        'chapters <tspan data-chapter="05_attention">{}</tspan>',
+    ],
+)
+def test_a_chapter_that_moves_takes_its_number_along(wayfinding: ModuleType, text: str) -> None:
+    from chapters import renumbered
+
+    assert renumbered(text.format(5), {"05_attention": 7}) == text.format(7)
+
+
+def test_every_number_of_the_map_is_renewed() -> None:
+    drawing = book("_static/machine.svg")
+    renewed = re.compile(r'<tspan data-chapter="(\d+)_\w+">(\d+)</tspan>')
+    assert len(renewed.findall(drawing)) > 10
+    assert all(int(file) == int(number) for file, number in renewed.findall(drawing))
+    assert not re.search(r"[Cc]hapters? [\d, ]*\d", renewed.sub("", drawing))
+
+
 def test_a_session_leads_to_its_sections(site: Site) -> None:
     page = (site.html / "book" / "teachers.html").read_text(encoding="utf-8")
     assert 'href="../notebooks/09_every_gradient.html#break-it"' in page

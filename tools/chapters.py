@@ -80,26 +80,31 @@ WRITTEN = (
 )
 
 
-# `[chapter 5](05_attention.ipynb)` and `<a data-doc="notebooks/05_attention">chapter 5</a>`: the
-# file is the name that is typed, its number is written here.
+# `[chapter 5](05_attention.ipynb)`, `<a data-doc="notebooks/05_attention">chapter 5</a>` and, in a
+# drawing, `<tspan data-chapter="05_attention">5</tspan>`: the file is the name that is typed, its
+# number is written here.
 LINKS = (
     re.compile(r"(\[[Cc]hapter )\d+(\]\((?:\.\./notebooks/)?(\w+)\.ipynb)"),
     re.compile(r'(<a data-doc=\\?"notebooks/(\w+)\\?">[Cc]hapter )\d+(</a>)'),
+    re.compile(r'(<tspan data-chapter="(\w+)">)\d+(</tspan>)'),
 )
 TYPED = re.compile(r"(?<![\[>])\b[Cc]hapters? \d+")  # a number that nobody would renew
-NAMED = re.compile(r'\bchapter "([^"]+)"')  # how the package's source names one
+NAMED = re.compile(r'\bchapter ["“]([^"”]+)["”]')  # how source and bibliography name one
 
 
 def renumbered(text: str, numbers: dict[str, int]) -> str:
     """Return a text whose links to chapters say the numbers that these have now."""
-    first, second = LINKS
+    first, *others = LINKS
     text = first.sub(lambda m: f"{m[1]}{numbers[m[3]]}{m[2]}", text)
-    return second.sub(lambda m: f"{m[1]}{numbers[m[2]]}{m[3]}", text)
+    for pattern in others:
+        text = pattern.sub(lambda m: f"{m[1]}{numbers[m[2]]}{m[3]}", text)
+    return text
 
 
 def prose() -> list[Path]:
     """Return the files whose text refers to chapters."""
-    return sorted([*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("book/*.md")])
+    kinds = ("notebooks/*.ipynb", "book/*.md", "book/_static/*.svg")
+    return sorted(path for kind in kinds for path in ROOT.glob(kind))
 
 
 def faults(listed: list[Chapter]) -> Iterator[str]:
@@ -112,7 +117,8 @@ def faults(listed: list[Chapter]) -> Iterator[str]:
             text = "\n".join("".join(cell["source"]) for cell in cells)
         for found in TYPED.findall(text):
             yield f"{path.relative_to(ROOT)}: link {found!r}, so that its number can be renewed"
-    for path in sorted([*ROOT.glob("gptlib/**/*.py"), *ROOT.glob("gptlib/**/*.js")]):
+    kinds = ("gptlib/**/*.py", "gptlib/**/*.js", "book/*.bib")
+    for path in sorted(path for kind in kinds for path in ROOT.glob(kind)):
         text = path.read_text(encoding="utf-8")
         named = [name for name in NAMED.findall(text) if name not in titles]
         wrong = [*TYPED.findall(text), *named]
