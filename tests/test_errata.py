@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, Site
 from torch import nn
 from torch.nn import functional as F
 
@@ -251,3 +251,45 @@ def test_the_numbers_of_an_erratum_come_out_again(title: str) -> None:
 
 def test_no_other_erratum_states_a_number() -> None:
     assert {title for title in SECTIONS if numbers(SECTIONS[title])} <= RECOMPUTED.keys()
+
+
+# Where boxes of the chapters may link to: an entry may be added, and none may lose its name. These
+# are the ids of the built page; a Markdown link drops an apostrophe: `#loading-openais-weights-…`.
+ANCHORS = [
+    "the-variance-of-the-layer-norm-example",
+    "the-bytes-of-124m-parameters",
+    "the-size-of-gpt-2",
+    "the-gradients-of-early-layers",
+    "softmax-and-the-greedy-choice",
+    "why-gelu",
+    "which-numbers-are-random-at-the-start",
+    "where-dropout-acts",
+    "loading-openai-s-weights-into-nanogpt",
+    "tying",
+    "the-number-of-parameters",
+    "your-code-computes-every-gradient",
+    "swapping-two-axes-in-numpy",
+    "temperature-zero",
+    "where-the-loss-starts",
+    "parameters-that-join-a-step",
+    "the-kv-cache",
+    "llama-3-405b",
+    "what-the-h100-brought",
+    "reading-a-prompt-on-an-a100",
+    "a-few-hours-on-one-card",
+    "vanishing-gradients-without-residuals",
+    "two-exercises",
+    "where-this-book-treats-what-they-say",
+]
+
+
+def test_a_link_to_an_erratum_stays(site: Site) -> None:
+    page = (site.html / "book" / "errata.html").read_text(encoding="utf-8")
+    assert set(ANCHORS) <= set(re.findall(r' id="([^"]+)"', page))
+
+
+def test_every_section_of_the_sources_leads_somewhere() -> None:
+    _, _, tables = PAGE.partition("## Where this book treats what they say")
+    rows = re.findall(r"^\| (?!source|---)(.+?) \| (.+?) \|$", tables, re.MULTILINE)
+    assert len(rows) > 30
+    assert [section for section, where in rows if "](" not in where] == ["6. What to take along"]

@@ -22,6 +22,7 @@ NOT_PROSE = (
     re.compile(r"(`+).+?\1", re.DOTALL),
     re.compile(r"\$\$.+?\$\$|\$[^$\n]+(?:\n[^$\n]+)?\$", re.DOTALL),
     re.compile(r"<(summary|a)\b.*?</\1>|<!--.*?-->|</?[a-z][^>]*>", re.DOTALL),
+    re.compile(r"\{\.[^}]*\}"),  # classes of a span
     re.compile(r"!?\[[^\]]*\]\((?![^)]*glossary\.md#)[^)]*\)"),  # a link that leads elsewhere
 )
 LINK = re.compile(r"\[([^\]]*)\]\(([^)]*glossary\.md)#([^)]*)\)")
