@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from gptlib import GPTConfig, LayerNorm, figures
-from gptlib.figures import Picture, axes, machine, pictures, show, smooth, source, table
+from gptlib.figures import (
+    Picture,
+    axes,
+    label_small_bars,
+    machine,
+    pictures,
+    show,
+    smooth,
+    source,
+    table,
+)
 
 AWKWARD = 'a < b & "c" </svg><script>'
 
@@ -52,8 +62,46 @@ def test_the_page_gets_the_drawing_itself_and_nothing_of_the_image(text: str) ->
     assert "<img" not in page
     assert "data:" not in page
     assert pictures.CARD not in page
-    assert len(page) < 2 * len(svg) + 200
+    assert len(page) < 2 * len(svg) + 400
     assert len(made) < 1.35 * len(svg)
+
+
+def test_the_page_is_told_how_wide_a_drawing_is_and_must_be() -> None:
+    with axes(width=6) as ax:
+        ax.set_title("small", fontsize=4.5)
+        small = show(ax, caption="", alt="")
+    for picture, least in ((small, 4.5), (drawn(), 11), (machine(GPTConfig(), 2, 4), 11)):
+        box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture.svg)
+        assert box is not None
+        width, height = float(box[1]), float(box[2])
+        unit = 4 / 3 if "pt" in picture.svg[: picture.svg.index(">")] else 1
+        style = ElementTree.fromstring(figures.inline(html_of(picture))).attrib["style"]
+        asked = dict(each.split(":") for each in style.split(";"))
+        assert float(asked["--gpt-wide"].removesuffix("px")) == pytest.approx(width * unit, abs=1)
+        assert float(asked["--gpt-least"].removesuffix("px")) == pytest.approx(
+            width * 9 / least, abs=1
+        )
+        assert float(asked["--gpt-shape"]) == pytest.approx(width / height, abs=0.001)
+
+
+@pytest.mark.parametrize("lying", [False, True])
+def test_bars_too_small_to_be_seen_get_their_number_and_no_other_does(lying: bool) -> None:
+    with axes() as ax:
+        (ax.barh if lying else ax.bar)(["a", "b", "c", "d"], [100, 0, 0.25, -1.5])
+        ax.plot([0, 1], [0, 1])
+        label_small_bars(ax)
+        svg = show(ax, caption="", alt="").svg
+    assert {"0", "0.25", "-1.5"} <= labels_of(svg)
+    assert "1e+02" not in labels_of(svg)
+
+
+def test_the_text_and_the_threshold_of_small_bars_can_be_chosen() -> None:
+    with axes() as ax:
+        ax.bar([1, 2, 3], [10, 0.4, 0.1])
+        label_small_bars(ax, "{:.1%}", below=0.02)
+        svg = show(ax, caption="", alt="").svg
+    assert "10.0%" in labels_of(svg)
+    assert "40.0%" not in labels_of(svg)
 
 
 def test_the_image_is_whole_xml_that_brings_its_own_colours() -> None:

@@ -15,6 +15,7 @@ from gptlib.figures.pictures import (
     Picture,
     axes,
     inline,
+    label_small_bars,
     show,
     smooth,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "Table",
     "axes",
     "inline",
+    "label_small_bars",
     "machine",
     "show",
     "smooth",

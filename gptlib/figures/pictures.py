@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import re
 import urllib.parse
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from cycler import cycler
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure as MplFigure
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter, LogitFormatter
@@ -62,7 +65,12 @@ LITERAL = "mathjax_ignore"  # class of what JupyterLab must not read as mathemat
 
 # An image cannot take the colours around it, so it brings its own: legible in a dark JupyterLab.
 CARD = "<style>:root { color: #1f2428; background: #fff }</style>"
-_IMAGE = re.compile(r'<img src="data:image/svg\+xml,([^"]*)" alt="([^"]*)">')
+_IMAGE = re.compile(
+    rf'<figure class="gpt-figure {LITERAL}">'
+    r'<img src="data:image/svg\+xml,([^"]*)" alt="([^"]*)">'
+)
+_LETTERS = re.compile(r"font(?:-size)?(?:=\"|: )(?:\d+ |bold |italic )*([\d.]+)")
+LEAST_LETTER = 9  # pixels; smaller ones cannot be read
 _PLAIN = " !()*+,-./:;=?@[]_{|}~"  # what needs no escape inside a quoted data URI
 
 
@@ -93,13 +101,31 @@ class Picture:
 
 
 def inline(page: str) -> str:
-    """Return HTML with the images of its Pictures drawn inline, so that they follow dark mode."""
+    """Return HTML with the images of its Pictures drawn inline, so that they follow dark mode.
+
+    Each drawing says how wide it is and how wide it must be for its smallest letter to be read.
+    """
 
     def drawn(image: re.Match[str]) -> str:
         svg = urllib.parse.unquote(image[1]).replace(CARD, "", 1)
-        return svg.replace("<svg", f'<svg role="img" aria-label="{image[2]}"', 1)
+        drawing = svg.replace("<svg", f'<svg role="img" aria-label="{image[2]}"', 1)
+        return f'<figure class="gpt-figure {LITERAL}"{_widths(svg)}>{drawing}'
 
     return _IMAGE.sub(drawn, page)
+
+
+def _widths(svg: str) -> str:
+    """Return the style of a drawing that has a size: its widths in pixels, and its shape."""
+    size = re.search(r' width="([\d.]+)(pt)?"', svg)
+    box = re.search(r' viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    if not (size and box):
+        return ""
+    width, height = map(float, box.groups())
+    wide = float(size[1]) * (4 / 3 if size[2] else 1)
+    style = f"--gpt-wide:{wide:.0f}px;--gpt-shape:{width / height:.3f}"
+    if letters := [float(each) for each in _LETTERS.findall(svg)]:
+        style += f";--gpt-least:{math.ceil(LEAST_LETTER / min(letters) * width)}px"
+    return f' style="{style}"'
 
 
 @contextmanager
@@ -120,6 +146,28 @@ def axes(
             yield drawn
         finally:
             plt.close(figure)  # shown once, by the Picture, and never by the notebook as well
+
+
+def label_small_bars(
+    ax: Any, text: str = "{:.2g}", *, below: float = 0.03, size: float = 9
+) -> None:
+    """Write its value at the end of each bar that is too short to be seen.
+
+    Call it last: later bars and limits change what is short.
+
+    Args:
+        ax: axes with bars, upright or lying, on a linear scale.
+        text: how a value is written.
+        below: bars shorter than this share of the axis are labelled.
+        size: of the letters, in points.
+    """
+    for bars in ax.containers:
+        if not isinstance(bars, BarContainer):
+            continue
+        low, high = ax.get_xlim() if bars.orientation == "horizontal" else ax.get_ylim()
+        least = below * abs(high - low)
+        labels = [text.format(v) if abs(v) < least else "" for v in np.asarray(bars.datavalues)]
+        ax.bar_label(bars, labels, padding=2, fontsize=size)
 
 
 def show(drawn: Any, *, caption: str, alt: str) -> Picture:
