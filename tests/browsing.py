@@ -23,9 +23,9 @@ _ONE_ELEMENT = """document.querySelectorAll("pre, dt.sig").forEach(e => {
     e.textContent = e.textContent;
 })"""
 
-# Set when mathematics and panels are on the screen, at once on a page without any.
+# Set when fonts and panels are on the screen, at once on a page without any.
 _SETTLED = """async () => {
-    if (window.MathJax) await MathJax.startup.promise;
+    await document.fonts.ready;
     const waiting = () => document.querySelector(".gptlib-panel:not([data-mounted])");
     while (waiting()) await new Promise((done) => setTimeout(done, 20));
 }"""

@@ -1,8 +1,10 @@
 """The built site: no warning, the pages of `_toc.yml` and no others, links that lead somewhere."""
 
+import html
 import json
 import posixpath
 import re
+import runpy
 import shutil
 import sys
 from functools import cache
@@ -12,8 +14,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import tinycss2
 import yaml
 from conftest import ROOT, Site, build_book
+from fontTools.ttLib import TTFont
 from pygments.styles import get_style_by_name
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -155,7 +159,88 @@ def test_every_page_names_the_version_of_gptlib(site: Site) -> None:
 
 def test_the_site_carries_no_dead_weight(site: Site) -> None:
     size = sum(path.stat().st_size for path in (site.html / "_static").rglob("*") if path.is_file())
-    assert size < 7.5e6, f"{size / 1e6:.1f} MB of scripts, styles and fonts"
+    assert size < 3.5e6, f"{size / 1e6:.1f} MB of scripts, styles and fonts"
+
+
+def loaded_files(site: Site, page: str) -> set[Path]:
+    """Return the page's own file and those it loads: scripts, styles and pictures."""
+    found = [
+        attrs[name] for _, attrs in elements(pages(site)[page]) for name in LOADING & attrs.keys()
+    ]
+    for tag, attrs in elements(pages(site)[page]):
+        if tag == "link" and {"stylesheet", "icon", "preload"} & set(attrs["rel"].split()):
+            found.append(attrs["href"])
+    beside = (site.html / page).parent
+    return {site.html / f"{page}.html", *((beside / urlsplit(url).path).resolve() for url in found)}
+
+
+@pytest.mark.parametrize("page", [*toc_pages(), "search", "genindex"])
+def test_a_page_weighs_at_most_1_2_megabytes_beside_the_shared_model(site: Site, page: str) -> None:
+    sizes = {path.name: path.stat().st_size for path in loaded_files(site, page)}
+    assert len(sizes) > 10
+    sizes.pop("panel-weights.js", None)
+    assert sum(sizes.values()) <= 1.2e6, sorted(sizes.items(), key=lambda each: -each[1])
+
+
+def test_no_page_loads_a_script_for_mathematics(site: Site) -> None:
+    assert not list(site.html.rglob("*mathjax*"))
+    for name, text in pages(site).items():
+        assert not re.search(r"<script[^>]*mathjax|window\.MathJax", text, re.IGNORECASE), name
+
+
+def test_a_formula_carries_its_tex(site: Site) -> None:
+    text = pages(site)["notebooks/04_residual"]
+    assert r'<math alttext="\frac{dy}{dx} = 1 + f&#x27;(x)," display="block">' in text
+    assert r'<annotation encoding="application/x-tex">\sqrt{2N}</annotation>' in text
+
+
+def test_a_formula_keeps_its_full_stop_at_the_end_of_a_line(site: Site) -> None:
+    parted = [
+        name for name, text in pages(site).items() if re.search(r"</math></span>[.,;:)]", text)
+    ]
+    assert parted == []
+    assert "</math>.</span>" in pages(site)["notebooks/04_residual"]
+
+
+@pytest.mark.slow  # builds a site: 5 s
+def test_a_formula_that_cannot_be_set_fails_the_build_with_its_page(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(ROOT / "book", source / "book", ignore=_all_pages_but_welcome)
+    shutil.copy(ROOT / "_config.yml", source)
+    (source / "page.md").write_text("# Formulas\n\n$\\frac{1}$ and $\\unheard{x}$, but $x^2$.\n")
+    (source / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
+    broken = build_book(source, tmp_path / "site")
+    assert broken.exit_code != 0
+    complaints = [line for line in broken.complaints.splitlines() if "formula" in line]
+    assert len(complaints) == 2
+    assert all("page.md" in line for line in complaints)
+    assert r"\unheard" in complaints[1]
+
+
+def test_the_font_of_the_formulas_has_measures_letters_and_its_licence(site: Site) -> None:
+    font = TTFont(site.html / "_static" / "STIXTwoMath.woff")
+    assert "MATH" in font
+    assert font.getBestCmap().keys() >= set(map(ord, "x=∑√−⋅≈()μ𝑥𝜀Φ′"))
+    assert "SIL Open Font License" in font["name"].getDebugName(13)
+    written = "".join(
+        html.unescape(re.sub(r"<annotation.*?</annotation>|<[^>]*>", "", formula))
+        for text in pages(site).values()
+        for formula in re.findall(r"<math.*?</math>", text, re.DOTALL)
+    )
+    assert set(map(ord, written)) - font.getBestCmap().keys() <= {0x0A, 0x2061}  # they draw nothing
+
+
+def test_styles_lose_only_rules_that_match_nothing() -> None:
+    used_rules = runpy.run_path(str(ROOT / "book" / "_ext" / "lean_site.py"))["used_rules"]
+    style = """
+        a, .seen b, .gone i { x: 1 } .gone { x: 2 } #gone .seen { x: 3 } p:not(.gone) { x: 4 }
+        @media print { .gone { x: 5 } .seen\\:wide { x: 6 } } @media screen { .gone { x: 7 } }
+        @font-face { x: 8 }
+    """
+    rules = tinycss2.parse_stylesheet(style, True, True)
+    left = used_rules(rules, {"seen", "seen:wide"})
+    assert re.findall(r"x: (\d)", left) == ["1", "4", "6", "8"]
+    assert left.startswith("a,.seen b{")
 
 
 def luminance(colour: str) -> float:

@@ -44,7 +44,9 @@ def show(browser: Browser) -> Iterator[Callable[[panels.Panel], Page]]:
         page.set_content(panel.twin())
         if panel.needs_weights:
             page.add_script_tag(content=book["weights_script"]())
-        page.add_script_tag(content=book["page_script"]())
+        name = panel.script.rpartition("/")[2].removesuffix(".js")
+        page.add_script_tag(content=book["source_script"](name))
+        page.add_script_tag(path=ROOT / "book" / "_ext" / "panels_runtime.js")
         page.wait_for_selector("[data-mounted=true]")
         return page
 
@@ -273,7 +275,7 @@ def test_nothing_can_be_written_before_the_model_is_there(
             on: (event, handler) => event === "msg:custom" && answers.push(handler),
             send: () => (globalThis.come = () => answers[0]({ weights: gptlibWeights })),
         };
-        const text = PANELS.playground.map((file) => SCRIPTS[file]).join(" ; ");
+        const text = gptlibPanels.playground;
         const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
         import(url).then(({ default: panel }) => panel.render({ model, el }));
     }"""

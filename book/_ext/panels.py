@@ -1,8 +1,9 @@
-"""Sphinx extension: pages with a panel get one script that brings their panels to life."""
+"""Sphinx extension: pages with a panel get the scripts that bring it to life."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,10 @@ class PanelDirective(Directive):
         return [nodes.raw("", kinds[self.arguments[0]]().twin(), format="html")]
 
 
-def page_script() -> str:
-    """Return the one script of all pages: every panel's sources, then the runtime."""
-    files = {name: scripts.in_order(kind.script) for name, kind in panel_classes().items()}
-    texts = {file: scripts.text(file) for each in files.values() for file in each}
-    return (
-        f"const PANELS = {json.dumps(files)};\nconst SCRIPTS = {json.dumps(texts)};\n"
-        + RUNTIME.read_text(encoding="utf-8")
-    )
+def source_script(name: str) -> str:
+    """Return the script that gives a page the sources of one panel."""
+    text = "\n".join(map(scripts.text, scripts.in_order(panel_classes()[name].script)))
+    return f"(globalThis.gptlibPanels ??= {{}}).{name} = {json.dumps(text)};\n"
 
 
 def weights_script() -> str:
@@ -58,19 +55,20 @@ def weights_script() -> str:
 def add_files(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Give the page the panels' script and style, and the model where a panel runs it.
+    """Give the page its panels' scripts and style, and the model where a panel runs it.
 
     What the twins say to readers of a notebook is left out.
     """
-    shown = [
-        kind for name, kind in panel_classes().items() if mark(name) in context.get("body", "")
-    ]
+    body = context.get("body", "")
+    shown = {name: kind for name, kind in panel_classes().items() if mark(name) in body}
     if not shown:
         return
-    context["body"] = context["body"].replace(base.ASLEEP, "")
+    context["body"] = body.replace(base.ASLEEP, "")
     app.add_css_file("panels.css")
-    if any(kind.needs_weights for kind in shown):
+    if any(kind.needs_weights for kind in shown.values()):
         app.add_js_file("panel-weights.js", loading_method="defer")
+    for name in shown:
+        app.add_js_file(f"panel-{name}.js", loading_method="defer")
     app.add_js_file("panels.js", loading_method="defer")
 
 
@@ -79,7 +77,9 @@ def write_files(app: Sphinx, exception: Exception | None) -> None:
     if exception is not None or app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"
-    (static / "panels.js").write_text(page_script(), encoding="utf-8")
+    shutil.copy(RUNTIME, static / "panels.js")
+    for name in panel_classes():
+        (static / f"panel-{name}.js").write_text(source_script(name), encoding="utf-8")
     (static / "panels.css").write_text(base.STYLE, encoding="utf-8")
     if any(kind.needs_weights for kind in panel_classes().values()):
         (static / "panel-weights.js").write_text(weights_script(), encoding="utf-8")

@@ -1,5 +1,5 @@
 // Brings the panels of a built page to life: no kernel, no server, no request.
-// `PANELS` (name -> its scripts) and `SCRIPTS` (file -> text) are written in front by panels.py.
+// Each panel's script, written by panels.py, puts its sources into `gptlibPanels` before this one.
 
 (() => {
   /** The part of a widget's model that panel scripts use. */
@@ -48,7 +48,7 @@
   async function mount(el) {
     const fallback = [...el.childNodes];
     try {
-      const text = PANELS[el.dataset.panel].map((file) => SCRIPTS[file]).join("\n");
+      const text = globalThis.gptlibPanels[el.dataset.panel];
       const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
       const { default: panel } = await import(url);
       URL.revokeObjectURL(url);
