@@ -258,7 +258,8 @@ async function render({ model, el }) {
 
   view.on("change:prompt", () => clear());
   view.onReset = clear;
-  view.readout.style.setProperty("--gp-narrow-lines", 6);
+  view.readout.style.setProperty("--gp-wide-lines", 3);
+  view.readout.style.setProperty("--gp-narrow-lines", 7);
   view.offs.push(() => running?.abort());
   showPrompt();
   view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
