@@ -13,10 +13,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from gptlib import GPT, KVCache, accounting, generate, panels, sampling
 from gptlib.config import PRESETS, GPTConfig
-from gptlib.panels import depth, gelu, kv_cache, ledger, replay
-from gptlib.panels.base import page_model
+from gptlib.panels import attention, depth, gelu, kv_cache, ledger, replay
+from gptlib.panels.base import STYLE, Text, page_model
 
 pytestmark = pytest.mark.browser
+
+NEXT_FRAME = "() => new Promise(requestAnimationFrame)"  # a change is drawn then
+WIDTHS = (736, 358)  # pixels that a panel has on a laptop of 1280 and on a phone of 390
 
 Compute = Callable[[type[panels.Panel], list[dict[str, Any]]], list[dict[str, float]]]
 
@@ -35,13 +38,17 @@ def compute(browser: Browser) -> Compute:
 
 
 @pytest.fixture
-def show(browser: Browser) -> Iterator[Callable[[panels.Panel], Page]]:
-    """Return the function that opens a panel as the book does."""
+def show(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Return the function that opens a panel as the book does, in a place of some width."""
     page = browser.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
     book = runpy.run_path(str(ROOT / "book" / "_ext" / "panels.py"))
 
-    def show(panel: panels.Panel) -> Page:
-        page.set_content(panel.twin())
+    def show(panel: panels.Panel, width: int = WIDTHS[0]) -> Page:
+        page.goto("about:blank")
+        page.set_content(f'<div style="width:{width}px">{panel.twin()}</div>')
+        page.add_style_tag(content=STYLE)
         if panel.needs_weights:
             page.add_script_tag(content=book["weights_script"]())
         name = panel.script.rpartition("/")[2].removesuffix(".js")
@@ -52,6 +59,7 @@ def show(browser: Browser) -> Iterator[Callable[[panels.Panel], Page]]:
 
     yield show
     page.close()
+    assert errors == []
 
 
 @pytest.mark.parametrize("name", [kind.__name__ for kind in panels.Panel.__subclasses__()])
@@ -63,7 +71,9 @@ def test_no_slider_leaves_the_range_of_its_trait(
     for slider in sliders.all():
         trait = panel.traits()[slider.get_attribute("name")]
         low, high = (float(slider.get_attribute(end)) for end in ("min", "max"))
-        assert trait.min == low <= high <= trait.max, trait.name
+        step = float(slider.get_attribute("step"))  # what is no multiple of it may be left out
+        assert trait.min <= low < trait.min + step, trait.name
+        assert high <= trait.max, trait.name
         assert low < high or slider.is_disabled(), trait.name  # no text was written yet
 
 
@@ -188,6 +198,45 @@ def test_heads_that_do_not_divide_the_width_are_refused_in_gptconfigs_words(
     expect(page.locator(".gp-readout")).to_contain_text("Stage 1 of 17")
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_machines_sliders_offer_only_widths_that_the_heads_divide(
+    show: Callable[..., Page], width: int
+) -> None:
+    page = show(panels.MachinePanel(), width)
+    heads, wide = page.get_by_label("heads H"), page.get_by_label("width C")
+    panel, note = page.locator(".gptlib-panel"), page.get_by_role("status")
+    height, before = panel.evaluate("e => e.offsetHeight"), 768
+    for H in [*range(11, 0, -1), *range(2, 26)]:
+        heads.fill(str(H))
+        page.evaluate(NEXT_FRAME)
+        C, low, step = (
+            int(wide.evaluate("(e, name) => e[name]", name)) for name in ("value", "min", "step")
+        )
+        assert (C % H, low % H, step) == (0, 0, H)
+        assert abs(C - before) <= H / 2  # the nearest one
+        expect(note).to_contain_text(f"{C} = {H} × {C // H}")
+        if remainder := before % H:
+            said = f"{H} heads do not divide {before} (remainder {remainder}), so the width moved"
+            expect(note).to_contain_text(said)
+        expect(page.locator(".gp-readout")).to_contain_text("Stage 1 of 17")
+        assert panel.evaluate("e => e.offsetHeight") == height
+        before = C
+    wide.press("ArrowLeft")
+    expect(note).to_have_text(f"{before - 25} = 25 × {before // 25 - 1}.")
+
+
+def test_a_click_on_a_line_of_the_machine_leads_to_its_stage(show: Callable[..., Page]) -> None:
+    page = show(panels.MachinePanel())
+    lines, stage = page.locator(".gp-hit"), page.get_by_role("slider", name="stage")
+    names = page.locator(".gp-text tbody th").all_text_contents()
+    assert lines.count() == len(names) == 17
+    for place in range(17, 0, -1):
+        lines.nth(place - 1).click()
+        expect(page.locator(".gp-readout")).to_contain_text(f"Stage {place} of 17")
+        assert stage.input_value() == str(place)
+        assert stage.get_attribute("aria-valuetext") == f"{place} of 17, {names[place - 1]}"
+
+
 RUN: dict[str, Any] = {
     "history": {
         "step": [0, 1, 9, 99],
@@ -207,6 +256,58 @@ def test_the_replay_shows_what_was_recorded_last_before_the_present_step(compute
     steps = "steps", "steps before it", "steps before the sample"
     found = [tuple(numbers[name] for name in steps) for numbers in shown]
     assert found == [(1, 0, 0), (2, 0, 0), (10, 0, 10), *[(100, 100, 10)] * 3]
+
+
+def test_the_replay_names_both_losses_where_they_are_drawn(show: Callable[..., Page]) -> None:
+    for width in WIDTHS:
+        words = show(panels.ReplayPanel(), width).locator("svg").first.locator("text")
+        assert {"training batch", "validation"} <= set(words.all_text_contents())
+
+
+def test_a_validation_stands_beside_the_training_loss_of_its_own_step(
+    show: Callable[..., Page],
+) -> None:
+    curve = panels.ReplayPanel().history["history"]
+    for row in range(len(curve["step"])):
+        numbers = panels.ReplayPanel(row=row).numbers()
+        then = numbers["steps before it"]
+        batches = sorted(
+            zip(curve["step"], curve["loss"], strict=True), key=lambda b: abs(b[0] - then)
+        )
+        nearest, many = batches[0], int(numbers["batches in it"])
+        place = curve["step"].index(nearest[0])
+        aside = min(2, place, len(curve["step"]) - 1 - place)  # as many before as after
+        around = curve["loss"][place - aside : place + aside + 1]
+        assert many == len(around) == 2 * aside + 1
+        assert numbers["training loss then"] == pytest.approx(sum(around) / many)
+        assert abs(nearest[0] - then) <= 0.025 * then
+    readout = show(panels.ReplayPanel(row=90)).locator(".gp-readout")
+    expect(readout).to_contain_text(
+        "Validation, last after 300 steps: 2.22; training then: 2.16 (mean of 5 recorded batches)"
+    )
+
+
+@pytest.mark.parametrize("loss", [710.0, 1e6, 1e300, 1.7e308])
+@pytest.mark.parametrize("log_steps", [True, False])
+def test_a_huge_loss_is_shown_like_any_other(
+    show: Callable[..., Page], compute: Compute, loss: float, log_steps: bool
+) -> None:
+    run = broken(lambda run: run["history"]["loss"].__setitem__(2, loss))
+    run["validation"]["loss"][1] = loss
+    panel = panels.ReplayPanel(history=run, row=2, log_steps=log_steps)
+    assert panel.numbers()["choices"] == float("inf")
+    assert compute(panels.ReplayPanel, [panel.state()]) == [panel.numbers()]
+    page = show(panel, WIDTHS[1])
+    expect(page.locator(".gp-readout")).to_contain_text("After 10 steps and 640 bytes")
+    drawing = page.locator("svg").first.evaluate("e => e.outerHTML")
+    assert "NaN" not in drawing
+    assert "Infinity" not in drawing
+    frame = page.locator("svg").first.bounding_box()
+    assert frame is not None
+    for word in page.locator("svg").first.locator("text").all():
+        box = word.bounding_box()
+        assert box is not None
+        assert frame["x"] - 1 <= box["x"] <= frame["x"] + frame["width"] + 1 - box["width"]
 
 
 def test_a_jump_shows_the_text_that_was_written_there_as_it_is(
@@ -320,6 +421,8 @@ def test_line_ends_can_be_clicked(show: Callable[[panels.Panel], Page]) -> None:
     page.locator(".gp-return").first.click()
     expect(readout).to_contain_text("Token")
     assert page.locator(".gp-here").text_content() == "\n"
+    heard = page.get_by_label("show token").get_attribute("aria-valuetext") or ""
+    assert heard.endswith("of 100, line end")
 
 
 def test_a_long_prompt_that_is_pasted_and_changed_at_once_ends_with_the_last(
@@ -350,3 +453,162 @@ def test_what_the_playground_has_read_before_changes_nothing_it_writes(
         written.setdefault(text, set()).add(page.locator(".gp-paper").text_content() or "")
     assert [len(texts) for texts in written.values()] == [1] * 4
     assert len(set.union(*written.values())) == 4
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("dial", "written"),
+    [
+        ("temperature", "temperature 0.80"),
+        ("top-k", "top-k all"),
+        ("top-p", "top-p 0.95"),
+        ("seed", "seed 7"),
+        ("length", "length 20"),
+    ],
+)
+def test_the_playground_says_that_its_text_is_older_than_its_dials(
+    show: Callable[..., Page], dial: str, written: str, width: int
+) -> None:
+    page = show(panels.PlaygroundPanel(length=20, seed=7), width)
+    panel, readout = page.locator(".gptlib-panel"), page.locator(".gp-readout")
+    age = page.locator(".gp-age[role=status]")
+    height = panel.evaluate("e => e.offsetHeight")
+    expect(age).to_have_text("Nothing is written yet.")
+    page.get_by_role("button", name="Write").click()
+    expect(readout).to_contain_text("a second", timeout=60_000)
+    now = "Written with temperature 0.80, top-k all, top-p 0.95, seed 7, length 20."
+    expect(age).to_have_text(now)
+    page.get_by_label("show token").press("Home")
+    expect(readout).to_contain_text("Token 1: entropy")
+    control = page.get_by_role("slider", name=dial)
+    control.press("ArrowRight")
+    old = f"This text is older than the dials: written with {written}. Write makes a new one."
+    expect(age).to_have_text(old)
+    expect(readout).to_contain_text("Token 1 by the new dials: entropy")
+    assert panel.evaluate("e => e.offsetHeight") == height
+    control.press("ArrowLeft")
+    expect(age).to_have_text(now)
+    expect(readout).to_contain_text("Token 1: entropy")
+    control.press("ArrowRight")
+    page.get_by_role("button", name="Write").click()
+    expect(readout).to_contain_text("a second", timeout=60_000)
+    expect(age).to_contain_text("Written with")
+    assert written not in (age.text_content() or "")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("panel", [panels.PlaygroundPanel(), panels.AttentionPanel()])
+def test_a_bar_has_more_room_than_its_name(
+    show: Callable[..., Page], panel: panels.Panel, width: int
+) -> None:
+    page = show(panel, width)
+    bar, name = (page.locator(f".gp-bar{part}").first.bounding_box() for part in ("", "-label"))
+    assert bar is not None
+    assert name is not None
+    assert bar["width"] > 1.5 * name["width"]
+
+
+# Of each letter beside the matrix: its size, and where its signs are drawn.
+LETTERS = """picture => [...picture.querySelectorAll(".gp-byte")].map(letter => {
+    const { x, y, width, height } = letter.getBoundingClientRect();
+    return { size: parseFloat(getComputedStyle(letter).fontSize), x, y, width, height };
+})"""
+
+
+def apart(a: dict[str, float], b: dict[str, float]) -> bool:
+    """Say whether two boxes share at most a hair's breadth."""
+    beside = (a["x"] + a["width"] <= b["x"] + 0.3, b["x"] + b["width"] <= a["x"] + 0.3)
+    above = (a["y"] + a["height"] <= b["y"] + 0.3, b["y"] + b["height"] <= a["y"] + 0.3)
+    return any(beside + above)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("text", ["W", *("gW" * n for n in (5, 12, 13, 14)), "W" * 40, "é" * 20])
+def test_attentions_letters_can_be_read_and_clicked_at_every_length(
+    show: Callable[..., Page], text: str, width: int
+) -> None:
+    page = show(panels.AttentionPanel(text=text, position=1), width)
+    picture, slider = page.locator("svg"), page.get_by_label("from letter")
+    letters, T = picture.evaluate(LETTERS), len(text.encode())
+    assert len(letters) == 2 * T
+    assert all(letter["size"] >= 9 for letter in letters)
+    assert all(apart(a, b) for i, a in enumerate(letters) for b in letters[:i])
+    frame = picture.locator(".gp-frame").bounding_box()
+    assert frame is not None
+    for place in {T, (T + 1) // 2, 1}:
+        top, left = letters[2 * place - 2], letters[2 * place - 1]
+        inside = {"x": frame["x"], "width": frame["width"] / 3, "y": left["y"], "height": 0}
+        inside["height"] = left["height"]
+        for box in (top, left, inside):
+            slider.fill("1" if place > 1 else str(T))
+            page.evaluate(NEXT_FRAME)
+            page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            expect(slider).to_have_js_property("value", str(place))
+
+
+def test_attention_reads_as_much_as_its_field_takes_and_says_how_much_that_is(
+    show: Callable[..., Page],
+) -> None:
+    page = show(panels.AttentionPanel())
+    field = page.get_by_label("text", exact=True)
+    most = attention.AttentionPanel.text.most
+    assert attention.AttentionPanel.position.max == most == attention.MOST
+    expect(page.get_by_role("status")).to_have_text(f"up to {most} bytes")
+    for sign in ("x", "é", "🙂"):
+        field.fill(sign * most)
+        fit = most // len(sign.encode())
+        expect(page.locator(".gp-text tbody tr")).to_have_count(most)
+        assert field.input_value() == sign * fit
+        assert panels.AttentionPanel(text=sign * fit).numbers()[f"weight on {most}"] >= 0
+        with pytest.raises(traitlets.TraitError, match=f"text must .*{most}"):
+            panels.AttentionPanel(text=sign * (fit + 1))
+
+
+def test_a_slider_over_letters_names_the_letter(show: Callable[..., Page]) -> None:
+    page = show(panels.AttentionPanel(text="o \té\n", position=1))
+    slider = page.get_by_label("from letter")
+    heard = []
+    for _ in range(6):
+        heard.append(slider.get_attribute("aria-valuetext"))
+        slider.press("ArrowRight")
+        page.evaluate(NEXT_FRAME)
+    assert heard == ["1, o", "2, space", "3, byte 9", "4, byte C3", "5, byte A9", "6, line end"]
+    page = show(panels.CachePanel(prompt_length=2, new_tokens=3, step=1))
+    step = page.get_by_role("slider", name="step")
+    heard = []
+    for _ in range(3):
+        heard.append(step.get_attribute("aria-valuetext"))
+        step.press("ArrowRight")
+        page.evaluate(NEXT_FRAME)
+    assert heard == [
+        "1, reads the prompt, writes space",
+        "2, reads space, writes b",
+        "3, reads b, writes e",
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in panels.__all__ if name != "Panel"])
+def test_a_field_says_how_much_of_a_text_it_left_out(name: str, show: Callable[..., Page]) -> None:
+    kind = getattr(panels, name)
+    texts = {name: trait for name, trait in vars(kind).items() if isinstance(trait, Text)}
+    page = show(kind(**dict.fromkeys(texts, "ab")))
+    fields = page.locator("input[type=text], textarea")
+    assert fields.count() == len(texts)
+    for field, trait in zip(fields.all(), texts.values(), strict=True):
+        note = page.locator(f"[id='{field.get_attribute('aria-describedby')}'][role=status]")
+        expect(note).to_contain_text(f"up to {trait.most}")
+        field.press("Home")
+        field.press("ArrowRight")
+        page.keyboard.insert_text("x" * 2000)
+        expect(note).to_contain_text(f"{2002 - trait.most:,} characters left out")
+        assert field.input_value() == "a" + "x" * (trait.most - 2) + "b"  # what was there stays
+        assert field.evaluate("e => e.selectionStart") == trait.most - 1
+        page.keyboard.insert_text("y")
+        expect(note).to_contain_text("1 character left out")
+        field.press("Backspace")
+        expect(note).to_contain_text(f"up to {trait.most}")
+        page.keyboard.insert_text("yy")
+        expect(note).to_contain_text("1 character left out")
+        page.get_by_role("button", name="Reset").click()
+        expect(note).to_contain_text(f"up to {trait.most}")
+        assert field.input_value() == "ab"

@@ -185,6 +185,11 @@ def test_nothing_jumps_or_leaves_its_place_when_a_control_moves(
                 said(panel)
                 assert panel.evaluate("e => e.offsetHeight") == height
                 assert panel.evaluate(OUTSIDE) == []
+                if control.evaluate("e => ['text', 'textarea'].includes(e.type)"):
+                    control.fill("W" * 100_000)  # of which most is left out, and that is said
+                    said(panel)
+                    assert panel.evaluate("e => e.offsetHeight") == height
+                    assert panel.evaluate(OUTSIDE) == []
             for end in ("min", "max"):
                 panel.evaluate(ALL_AT, end)
                 said(panel)
@@ -199,7 +204,7 @@ DRAWN = """async (control) => {
     for (let i = 0; i < 10; i++) {
         const start = performance.now();
         if (control.type === "range") control.stepUp(i % 2 ? -1 : 1);
-        else control.value = String(i) + "x".repeat(control.maxLength - 1);
+        else control.value = String(i) + "x".repeat(control.dataset.most - 1);
         control.dispatchEvent(new Event("input", { bubbles: true }));
         await new Promise(requestAnimationFrame);  // drawn in the same frame
         times.push(performance.now() - start);

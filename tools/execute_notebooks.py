@@ -2,7 +2,7 @@
 
 python tools/execute_notebooks.py                    # every chapter
 python tools/execute_notebooks.py 03_gelu_feed_forward notebooks/04_residual.ipynb
-python tools/execute_notebooks.py --only-panels      # run nothing: panel scripts, folded cells
+python tools/execute_notebooks.py --only-panels      # run nothing: scripts of panels, folded cells
 """
 
 import argparse
@@ -128,12 +128,15 @@ def refresh_panels(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(cell_metadata(cell.metadata.get("tags", [])))
-    models = notebook.metadata.get("widgets", {}).get(STATE, {"state": {}})["state"].values()
-    for model in models:
-        if "_anywidget_id" in model.state:
-            module, _, name = model.state._anywidget_id.rpartition(".")
-            panel = getattr(importlib.import_module(module), name)
-            model.state.update(_esm=panel._esm, _css=panel._css)
+    models = notebook.metadata.get("widgets", {}).get(STATE, {"state": {}})["state"]
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    for data in (output.data for output in outputs if VIEW in output.get("data", {})):
+        state = models[data[VIEW].model_id].state
+        module, _, name = state._anywidget_id.rpartition(".")
+        kind = getattr(importlib.import_module(module), name)
+        panel = kind(**{each: state[each] for each in kind.state_names()})
+        state.update(_esm=kind._esm, _css=kind._css)
+        data["text/html"] = panel.twin()
     write(notebook, path)
 
 

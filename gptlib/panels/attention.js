@@ -2,9 +2,11 @@
 
 import { COLOURS, PanelView, bars, fixed, html, svg } from "./kit.js";
 import { loadModel } from "../page_gpt/gpt.js";
+import { spoken } from "./words.js";
 import { encodeText, entropy } from "../page_gpt/sampling.js";
 
-const MOST = 48; // bytes that are read: more would not fit in the picture
+const MOST = 40; // bytes: the letters of more would be too small to read on a phone
+const LANE = 12; // pixels: letters of narrower cells stand in two lanes, by turns
 const SHOWN = 6; // positions in the list
 
 const lastLook = {}; // drawing asks several times for the same
@@ -14,7 +16,7 @@ function look({ text, scale, mask }, packed) {
   const key = JSON.stringify([text, scale, mask]);
   if (lastLook.key === key) return lastLook.value;
   const model = loadModel(packed);
-  const ids = encodeText(text).slice(0, MOST);
+  const ids = encodeText(text);
   const { n_layers, n_heads } = model.config;
   const trace = {};
   if (ids.length) model.forward(ids, { trace, scale, mask });
@@ -53,35 +55,54 @@ function sign(id) {
   return id > 32 && id < 127 ? String.fromCharCode(id) : id.toString(16).toUpperCase();
 }
 
-function drawHead(picture, ids, weights, at) {
+/** Name one byte for those who hear it. */
+function heard(id) {
+  return id === 10 || (id > 31 && id < 127) ? spoken(String.fromCharCode(id)) : `byte ${sign(id)}`;
+}
+
+/** Return where the matrix begins, how large a cell is, and in how many lanes letters stand. */
+function layoutOf({ width, height }, T) {
+  const room = (lanes) => Math.min(width, height) - lanes * LANE - 10;
+  const lanes = room(1) / T < LANE ? 2 : 1;
+  return { lanes, edge: lanes * LANE + 6, cell: Math.min(room(lanes) / T, 26) };
+}
+
+/** Write the letters along both sides; a click on one, or on its row, chooses it. */
+function drawLetters(picture, ids, at, { lanes, edge, cell }, choose) {
+  const size = Math.min(12, 0.8 * (lanes === 1 ? cell : LANE));
+  const type = { style: `font-size:${size}px`, "text-anchor": "middle", class: "gp-byte" };
+  const hit = (i, place) => svg("rect", { ...place, class: "gp-hit", onclick: () => choose(i) });
+  ids.forEach((id, i) => {
+    const [from, lane] = [edge + i * cell, LANE * (i % lanes)];
+    const middle = from + cell / 2;
+    const face = i === at ? { ...type, "font-weight": 700 } : type;
+    picture.append(
+      svg("text", { ...face, x: middle, y: lane + size }, sign(id)),
+      svg("text", { ...face, x: lane + 0.65 * size, y: middle + 0.35 * size }, sign(id)),
+      hit(i, { x: from, y: 0, width: cell, height: edge }),
+      hit(i, { x: 0, y: from, width: edge + ids.length * cell, height: cell }),
+    );
+  });
+}
+
+function drawHead(picture, ids, weights, at, choose) {
   const T = ids.length;
-  const { width, height } = picture.viewBox.baseVal;
-  const cell = Math.min((width - 24) / T, (height - 24) / T, 26);
-  const place = (i) => 20 + i * cell;
+  const layout = layoutOf(picture.viewBox.baseVal, T);
+  const { edge, cell } = layout;
+  const place = (i) => edge + i * cell;
   const squares = []; // one path for all cells of a percentage: thousands of nodes would take long
   weights.forEach((w, i) => {
     const [percent, x, y] = [Math.round(100 * w), place(i % T), place(Math.floor(i / T))];
     if (percent) squares[percent] = `${squares[percent] ?? ""}M${x} ${y}h${cell}v${cell}h${-cell}z`;
   });
   picture.append(
-    svg("rect", { x: 20, y: place(at), width: T * cell, height: cell, class: "gp-row" }),
+    svg("rect", { x: edge, y: place(at), width: T * cell, height: cell, class: "gp-row" }),
     ...Object.entries(squares).map(([percent, d]) =>
       svg("path", { d, fill: COLOURS.attention, "fill-opacity": percent / 100 }),
     ),
-    svg("rect", { x: 20, y: 20, width: T * cell, height: T * cell, class: "gp-frame" }),
+    svg("rect", { x: edge, y: edge, width: T * cell, height: T * cell, class: "gp-frame" }),
   );
-  if (cell < 7) return;
-  const type = {
-    style: `font-size:${Math.min(12, 0.8 * cell)}px`,
-    "text-anchor": "middle",
-    class: "gp-byte",
-  };
-  ids.forEach((id, i) => {
-    picture.append(
-      svg("text", { ...type, x: place(i) + cell / 2, y: 14 }, sign(id)),
-      svg("text", { ...type, x: 9, y: place(i) + cell * 0.7 }, sign(id)),
-    );
-  });
+  drawLetters(picture, ids, at, layout, choose);
 }
 
 /** Draw every head small: a row of heads for each layer, the present one framed. */
@@ -112,11 +133,7 @@ function drawAll(canvas, { ids, weights, n_layers, n_heads }, layer, head) {
 async function render({ model, el }) {
   const view = new PanelView({ model, el, title: "What a head looks at" });
   const from = view.range("position", { label: "from letter", min: 1, max: MOST });
-  view.group(
-    "The text",
-    view.text("text", { label: `up to ${MOST} bytes are read`, most: 40 }),
-    from,
-  );
+  view.group("The text", view.text("text", { label: "text", most: MOST, unit: "bytes" }), from);
   view.group(
     "The head",
     view.range("layer", { label: "layer", min: 1, max: 4 }),
@@ -126,7 +143,7 @@ async function render({ model, el }) {
   );
   const picture = view.picture("The weights of the chosen head: a row looks at its columns", 330);
   const canvas = html("canvas", { class: "gp-heads", role: "img", "aria-label": "All 16 heads" });
-  const list = html("div", { class: "gp-six" });
+  const list = html("div", { class: "gp-six", style: "--gp-bar-label: 4.5rem" });
   view.stage.append(
     html(
       "div",
@@ -147,16 +164,18 @@ async function render({ model, el }) {
   return view.start((state) => {
     const { ids, at, all, row } = chosen(state, packed);
     drawAll(canvas, look(state, packed), state.layer, state.head);
-    view.setRange(from, { max: Math.max(1, ids.length), value: at + 1 });
+    const speak = ids.length ? `${at + 1}, ${heard(ids[at])}` : "no text";
+    view.setRange(from, { max: Math.max(1, ids.length), value: at + 1, speak });
     if (!ids.length) {
       list.replaceChildren();
       view.setTable("No text", ["letter"], []);
       view.say("Type a text, and the model reads it.");
       return;
     }
-    drawHead(picture, ids, all, at);
+    drawHead(picture, ids, all, at, (i) => view.set("position", i + 1));
     const order = [...row.keys()].toSorted((i, j) => row[j] - row[i] || i - j);
     const name = (i) => `${sign(ids[i])} (${i + 1})`;
+    const told = (i) => `${heard(ids[i])} (${i + 1})`;
     const item = (i) => ({
       label: name(i),
       share: row[i],
@@ -169,14 +188,14 @@ async function render({ model, el }) {
     const ahead =
       now["weight ahead"] > 0 ? `, ${fixed(now["weight ahead"])} of it on what comes later` : "";
     view.say(
-      `Layer ${state.layer}, head ${state.head}: from ${name(at)} the strongest look, ` +
-        `${fixed(row[order[0]])}, goes to ${name(order[0])}. The weight is spread as over ` +
+      `Layer ${state.layer}, head ${state.head}: from ${told(at)} the strongest look, ` +
+        `${fixed(row[order[0]])}, goes to ${told(order[0])}. The weight is spread as over ` +
         `${fixed(spread, 1)} letters${ahead}.`,
     );
     view.setTable(
-      `Weights from ${name(at)}, layer ${state.layer}, head ${state.head}`,
+      `Weights from ${told(at)}, layer ${state.layer}, head ${state.head}`,
       ["letter", "weight"],
-      [...row].map((w, i) => [name(i), fixed(w, 3)]),
+      [...row].map((w, i) => [told(i), fixed(w, 3)]),
     );
   });
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import traitlets
 
@@ -13,14 +13,27 @@ if TYPE_CHECKING:
 
     from gptlib.model import Block
 
-MOST = 48  # bytes that are read
+MOST = 40  # bytes
+
+
+class Bytes(Text):
+    """A text of at most `most` bytes."""
+
+    def validate(self, obj: Any, value: Any) -> str:
+        """Return the text without halves of characters, or raise TraitError."""
+        text = super().validate(obj, value)
+        if (size := len(text.encode())) > self.most:
+            raise traitlets.TraitError(
+                f"{self.name} must have at most {self.most} bytes, not {size}"
+            )
+        return text
 
 
 class AttentionPanel(Panel):
     """Type a text and see what each head of each layer looks at; take the scale or the mask away.
 
     Args:
-        text: at most 40 characters; its first 48 bytes are read.
+        text: at most 40 bytes, which are as many letters where they are English.
         layer, head: which of the 4 x 4 heads, from 1.
         position: from which byte, from 1; beyond the text the last one.
         scale: divide the scores by the square root of the head size, in every layer.
@@ -32,7 +45,7 @@ class AttentionPanel(Panel):
     heights = (696, 1216)
     needs_weights = True
 
-    text = Text("To be, or not to be, that is the", most=40).tag(sync=True)
+    text = Bytes("To be, or not to be, that is the", most=MOST).tag(sync=True)
     layer = Whole(2, min=1, max=4).tag(sync=True)
     head = Whole(3, min=1, max=4).tag(sync=True)
     position = Whole(13, min=1, max=MOST).tag(sync=True)
@@ -41,7 +54,7 @@ class AttentionPanel(Panel):
 
     def numbers(self) -> dict[str, float]:
         """Return the weights from the position, their entropy in nats, and the share ahead."""
-        ids = list(self.text.encode())[:MOST]
+        ids = list(self.text.encode())
         if not ids:
             return {}
         at = min(self.position, len(ids)) - 1

@@ -1,6 +1,8 @@
 // What every panel is built from: labelled native controls, a picture, and its numbers as text.
 // Words of readers and models enter the page as text nodes only, never as markup.
 
+import { count, fit, fixed, memory } from "./words.js";
+
 // One colour per component, as in gptlib/figures/pictures.py.
 const COLOURS = {
   embed: "#56b4e9",
@@ -37,23 +39,6 @@ function html(tag, attributes = {}, ...children) {
 /** Make an SVG element. */
 function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
-}
-
-/** Write a number with a minus sign that is as wide as a plus. */
-function fixed(value, digits = 2) {
-  const text = value.toFixed(digits);
-  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
-}
-
-/** Write a count with commas between thousands. */
-function count(value) {
-  return value.toLocaleString("en-US");
-}
-
-/** Write bytes in decimal units, as the chapters do. */
-function memory(n) {
-  if (n < 1e6) return `${fixed(n / 1e3, 1)}\u00a0kB`;
-  return n < 1e9 ? `${fixed(n / 1e6, 1)}\u00a0MB` : `${fixed(n / 1e9, 2)}\u00a0GB`;
 }
 
 /** Return about `most` round numbers from `low` to `high`. */
@@ -96,7 +81,8 @@ function chart(picture, options) {
       .map((p) => [10 ** p, `1e${fixed(p, 0)}`]);
   const xTicks = options.xTicks ?? ticks(...x, Math.max(2, Math.floor(width / 90)));
   const yTicks = options.yTicks ?? (log ? powers() : ticks(...y));
-  const name = (v) => (v < 1000 ? String(v).replace("-", "−") : count(v));
+  const long = (v) => (v < 1e6 ? count(v) : String(Number(v.toPrecision(2))));
+  const name = (v) => (v < 1000 ? String(v).replace("-", "−") : long(v));
   const pair = (tick) => (Array.isArray(tick) ? tick : [tick, name(tick)]);
   const foot = height - bottom;
   const inside = (at, text) => Math.min(at, width - 3.2 * text.length); // half of what a tick takes
@@ -250,6 +236,7 @@ class PanelView {
     for (const [name, value] of Object.entries(structuredClone(this.model.get("initial"))))
       this.model.set(name, value);
     this.model.save_changes();
+    for (const note of this.root.querySelectorAll("[data-idle]")) this.say(note.dataset.idle, note);
     this.onReset?.();
   }
 
@@ -266,8 +253,11 @@ class PanelView {
     return set;
   }
 
-  /** Make a slider; `index` binds one item of a list, `show` writes the value for readers. */
-  range(name, { label, min, max, step = 1, index, show = String }) {
+  /**
+   * Make a slider; `index` binds one item of a list, `show` writes the value for readers and
+   * `speak` for those who hear it.
+   */
+  range(name, { label, min, max, step = 1, index, show = String, speak = show }) {
     const input = html("input", { type: "range", name, min, max, step });
     const shown = html("span", { class: "gp-value", "aria-hidden": "true" });
     const read = () => {
@@ -277,7 +267,7 @@ class PanelView {
     const update = () => {
       input.value = read();
       shown.textContent = show(read());
-      input.setAttribute("aria-valuetext", show(read()));
+      input.setAttribute("aria-valuetext", speak(read()));
     };
     input.addEventListener("input", () => {
       const value = Number(input.value);
@@ -287,12 +277,11 @@ class PanelView {
     return this.#bound(name, update, "gp-range", label, input, shown);
   }
 
-  /** Move a slider whose end and words depend on more than its own trait. */
-  setRange(control, { max, value, text = value }) {
+  /** Move a slider whose ends, steps and words depend on more than its own trait. */
+  setRange(control, { value, text = value, speak = text, ...ends }) {
     const input = control.querySelector("input");
-    input.max = max;
-    input.value = value;
-    input.setAttribute("aria-valuetext", text);
+    Object.assign(input, ends, { value });
+    input.setAttribute("aria-valuetext", speak);
     control.querySelector(".gp-value").textContent = text;
   }
 
@@ -312,16 +301,40 @@ class PanelView {
     return this.#bound(name, update, "gp-check", label, input);
   }
 
-  /** Make a text field; several lines with `rows`. Characters beyond `most` cannot be typed. */
-  text(name, { label, rows, most }) {
+  /**
+   * Make a text field; several lines with `rows`. What is beyond `most` of a unit, characters or
+   * bytes, is left out, and the line beside the field says how much that was.
+   */
+  text(name, { label, rows, most, unit = "characters" }) {
+    const note = this.note(`up to ${most} ${unit}`);
+    note.id = `gp-note-${Math.random()}`; // the page may have the panel twice
     const kind = rows ? { rows } : { type: "text" };
-    const more = { maxlength: most, spellcheck: "false", autocomplete: "off" };
-    const input = html(rows ? "textarea" : "input", { ...kind, ...more });
+    const more = { "aria-describedby": note.id, "data-most": most, spellcheck: "false" };
+    const input = html(rows ? "textarea" : "input", { ...kind, ...more, autocomplete: "off" });
+    const fits = unit === "characters" ? most : `${most} ${unit}`;
+    let composing = false; // a character of several keys: the field is not to be touched
     const update = () => {
-      if (input.value !== this.model.get(name)) input.value = this.model.get(name);
+      if (!composing && input.value !== this.model.get(name)) input.value = this.model.get(name);
     };
-    input.addEventListener("input", () => this.set(name, input.value));
-    return this.#bound(name, update, "gp-field", label, input);
+    const take = ({ isComposing = false }) => {
+      composing = isComposing;
+      const { kept, cursor, left } = fit(input.value, input.selectionEnd, most, unit);
+      const many = left === 1 ? "1 character" : `${count(left)} characters`;
+      this.say(left ? `${many} left out, ${fits} fit` : note.dataset.idle, note);
+      this.set(name, kept);
+      if (!left || composing) return;
+      input.value = kept;
+      input.setSelectionRange(cursor, cursor);
+    };
+    input.addEventListener("input", take);
+    input.addEventListener("compositionend", () => take({}));
+    const field = this.#bound(name, update, "gp-field", label, input);
+    return html("div", { class: "gp-noted" }, field, note);
+  }
+
+  /** Make a line that says what a control did, aloud when that changes; Reset empties it. */
+  note(idle = "") {
+    return html("p", { class: "gp-caption gp-note", role: "status", "data-idle": idle }, idle);
   }
 
   button(label, onclick) {
@@ -342,9 +355,9 @@ class PanelView {
     return node;
   }
 
-  /** Say in one sentence what the picture shows. */
-  say(text) {
-    if (this.readout.textContent !== text) this.readout.textContent = text;
+  /** Say in one sentence what the picture shows, or another line of the panel. */
+  say(text, line = this.readout) {
+    if (line.textContent !== text) line.textContent = text;
   }
 
   setTable(caption, head, rows) {

@@ -1,6 +1,7 @@
 // The KV cache: which rows of Q, K and V a step computes, reads again, or computes again.
 
 import { COLOURS, PanelView, count, fixed, html, memory, svg } from "./kit.js";
+import { spoken } from "./words.js";
 
 const KINDS = ["rows", "scores", "multiply-adds"];
 const WAYS = [
@@ -209,6 +210,10 @@ function render({ model, el }) {
     const now = compute(state);
     drawWay(without, state, now, WAYS[0]);
     drawWay(using, state, now, WAYS[1]);
+    const { seen } = reach(state.prompt_length, state.step, true);
+    const reads = state.step === 1 ? "the prompt" : spoken(TEXT[seen - 1]);
+    const speak = `${state.step}, reads ${reads}, writes ${spoken(TEXT[seen])}`;
+    view.setRange(slider, { value: state.step, speak });
     view.say(sentence(state, now));
     const exact = (name) => WAYS.map(([way]) => count(now[`${way}: ${name}`]));
     view.setTable(

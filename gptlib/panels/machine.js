@@ -5,6 +5,7 @@ import { COLOURS, PanelView, count, html, svg } from "./kit.js";
 const LAST = 17;
 const SPLIT = 4; // place in the list of the stage that splits the width among the heads
 const ROW = 22; // pixels
+const WIDTHS = [64, 1600]; // the narrowest and the widest machine
 
 /** Return the stages in order; a part inside a block stands aside of the stream. */
 function stagesOf({ vocab_size: V, emb_dim: C, n_heads: H, batch: B, length: T, rest }) {
@@ -53,6 +54,18 @@ function compute(state) {
   ]);
   const all = stages.reduce((sum, { parameters }) => sum + parameters, 0);
   return { remainder, ...Object.fromEntries(shown), "parameters in all": all };
+}
+
+/** Return the widths that the heads divide: the first, the last, and the step between two. */
+function widthsOf(heads) {
+  const [min, max] = [heads * Math.ceil(WIDTHS[0] / heads), heads * Math.floor(WIDTHS[1] / heads)];
+  return { min, max, step: heads };
+}
+
+/** Return the width nearest to `width` that the heads divide. */
+function nearestWidth(width, heads) {
+  const { min, max } = widthsOf(heads);
+  return Math.max(min, Math.min(heads * Math.round(width / heads), max));
 }
 
 const written = (shape) => `(${shape.join(", ")})`;
@@ -105,8 +118,15 @@ function drawCount(picture, value, most, { y, textEnd, barEnd, colour }) {
   picture.append(svg("rect", { x: textEnd + 6, y: y - 5, width, height: 10, fill: colour }));
 }
 
+/** Make a stage's line a place to click on. */
+function drawHit(picture, y, onclick) {
+  const { width } = picture.viewBox.baseVal;
+  const place = { x: 0, y: y - ROW / 2, width, height: ROW, rx: 4 };
+  picture.append(svg("rect", { ...place, class: "gp-hit", onclick }));
+}
+
 /** Draw the list of stages; `trouble` says why the heads do not get their share of the width. */
-function drawStages(picture, stages, at, ids, trouble) {
+function drawStages(picture, stages, { at, ids, trouble, choose }) {
   const columns = columnsOf(picture.viewBox.baseVal.width);
   drawFrame(picture, columns, ids);
   stages.forEach((stage, i) => {
@@ -115,20 +135,21 @@ function drawStages(picture, stages, at, ids, trouble) {
     const shape = trouble && i > SPLIT ? "–" : written(stage.shape);
     const place = { y: middle(i + 2), present: i + 1 === at, shapeAt: columns.shapeAt };
     drawStage(picture, { ...stage, colour }, { ...place, beside: breaks ? trouble : shape });
-    if (trouble) return;
-    for (const { title, ...ends } of columns.counts) {
+    for (const { title, ...ends } of trouble ? [] : columns.counts) {
       const most = Math.max(...stages.map((each) => each[title]));
       drawCount(picture, stage[title], most, { y: place.y, colour, ...ends });
     }
+    drawHit(picture, place.y, () => choose(i + 1));
   });
 }
 
 function render({ model, el }) {
   const view = new PanelView({ model, el, title: "The machine by stages" });
   const go = (by) => view.set("stage", ((model.get("stage") - 1 + by + LAST) % LAST) + 1);
+  const walk = view.range("stage", { label: "stage", min: 1, max: LAST });
   view.group(
     "The walk",
-    view.range("stage", { label: "stage", min: 1, max: LAST }),
+    walk,
     html(
       "div",
       { class: "gp-buttons" },
@@ -138,27 +159,34 @@ function render({ model, el }) {
     view.range("batch", { label: "batch B", min: 1, max: 8 }),
     view.range("length", { label: "length T", min: 1, max: view.model.get("rest").context_length }),
   );
-  view.group(
-    "The machine",
-    view.range("vocab_size", {
-      label: "vocab V",
-      min: 257,
-      max: 100_257,
-      step: 1000,
-      show: count,
-    }),
-    view.range("emb_dim", { label: "width C", min: 64, max: 1600, step: 16 }),
-    view.range("n_heads", { label: "heads H", min: 1, max: 25 }),
-  );
+  const vocabulary = { label: "vocab V", min: 257, max: 100_257, step: 1000, show: count };
+  const wide = view.range("emb_dim", { label: "width C", ...widthsOf(model.get("n_heads")) });
+  const heads = view.range("n_heads", { label: "heads H", min: 1, max: 25 });
+  const note = view.note();
+  note.style.minHeight = "2.6em"; // two lines
+  let moved = ""; // why the width is another one, until the reader sets it
+  wide.addEventListener("input", () => (moved = ""));
+  heads.addEventListener("input", () => {
+    const [C, H] = [model.get("emb_dim"), model.get("n_heads")];
+    moved = C % H ? `${H} heads do not divide ${C} (remainder ${C % H}), so the width moved: ` : "";
+    if (C % H) view.set("emb_dim", nearestWidth(C, H));
+  });
+  view.onReset = () => (moved = "");
+  view.group("The machine", view.range("vocab_size", vocabulary), wide, heads, note);
   const picture = view.picture("The stages from ids to logits, each with its shape", ROW * 19);
   view.readout.style.setProperty("--gp-narrow-lines", 5);
   return view.start((state) => {
     const { stage, emb_dim: C, n_heads: H } = state;
     const { remainder } = compute(state);
+    view.setRange(wide, { ...widthsOf(H), value: C });
     const stages = stagesOf(state);
     const ids = [state.batch, state.length];
     const trouble = remainder ? `${C} / ${H}: remainder ${remainder}` : "";
-    drawStages(picture, stages, stage, ids, trouble);
+    const choose = (place) => view.set("stage", place);
+    drawStages(picture, stages, { at: stage, ids, trouble, choose });
+    const speak = `${stage} of ${LAST}, ${stages[stage - 1].name}`;
+    view.setRange(walk, { value: stage, speak });
+    view.say(remainder ? "" : `${moved}${C} = ${H} × ${C / H}.`, note);
     if (remainder) {
       view.say(
         `No machine, so no stage ${stage}. GPTConfig says: n_heads must divide emb_dim, got ` +

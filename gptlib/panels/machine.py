@@ -20,7 +20,8 @@ BASE = GPTConfig()  # what the reader does not change
 class MachinePanel(Panel):
     """Walk a tensor from ids to logits, and see how five numbers fix every shape.
 
-    Heads that do not divide the width are shown as what they are: a machine that cannot be built.
+    The sliders offer only widths that the heads divide; other values, which Python can set, are
+    shown as what they are: a machine that cannot be built.
 
     Args:
         stage: where the walk stands, 1 (token table) to 17 (head).
@@ -30,7 +31,7 @@ class MachinePanel(Panel):
 
     script = "panels/machine.js"
     title = "The machine by stages"
-    heights = (730, 924)
+    heights = (739, 969)
 
     stage = Whole(1, min=1, max=STAGES).tag(sync=True)
     vocab_size = Whole(BASE.vocab_size, min=257, max=100_257).tag(sync=True)

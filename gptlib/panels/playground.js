@@ -1,6 +1,7 @@
 // The playground: a prompt, a model that continues it, and each token's alternatives.
 
 import { COLOURS, PanelView, bars, fixed, html } from "./kit.js";
+import { spoken } from "./words.js";
 import { KernelWriter, PageWriter } from "./writers.js";
 import { loadModel } from "../page_gpt/gpt.js";
 import { encodeText, entropy, traceFilters } from "../page_gpt/sampling.js";
@@ -53,22 +54,60 @@ function rowsOf(trace, drawn, label) {
   });
 }
 
+// How the dials are written, in the order of the panel.
+const DIALS = {
+  temperature: (value) => (value === 0 ? "0, greedy" : fixed(value)),
+  top_k: (k) => (k ? String(k) : "all"),
+  top_p: (p) => fixed(p),
+  seed: String,
+  length: String,
+};
+
+/** Write the named dials, such as "temperature 0.80, seed 1". */
+function dials(state, names) {
+  return names.map((name) => `${name.replace("_", "-")} ${DIALS[name](state[name])}`).join(", ");
+}
+
+/** Say how the text was written; `stale` names the dials that stand elsewhere now. */
+function history(settings, stale) {
+  if (!settings) return "Nothing is written yet.";
+  if (!stale.length) return `Written with ${dials(settings, Object.keys(DIALS))}.`;
+  return (
+    `This text is older than the dials: written with ${dials(settings, stale)}. ` +
+    "Write makes a new one."
+  );
+}
+
 async function render({ model, el }) {
   const view = new PanelView({ model, el, title: "Playground" });
   const written = []; // steps of the text on the screen
   let [writer, running, next] = [null, null, {}]; // next: the scores of the token after the text
   let done = ""; // what to say of a text that was written
+  let settings = null; // what wrote it
 
   const write = view.button("Write", () => start());
   const stop = view.button("Stop", () => running?.abort());
   write.disabled = stop.disabled = true;
   const buttons = html("div", { class: "gp-buttons" }, write, stop);
-  view.group("The text", view.text("prompt", { label: "prompt", rows: 3, most: 400 }), buttons);
+  const age = view.note();
+  age.classList.add("gp-age");
+  view.group(
+    "The text",
+    view.text("prompt", { label: "prompt", rows: 3, most: 400 }),
+    buttons,
+    age,
+  );
   view.group(
     "How a token is drawn",
-    view.range("temperature", { label: "temperature", min: 0, max: 2, step: 0.05, show: warmth }),
-    view.range("top_k", { label: "top-k", min: 0, max: 256, show: (k) => (k ? String(k) : "all") }),
-    view.range("top_p", { label: "top-p", min: 0, max: 1, step: 0.01, show: (p) => fixed(p) }),
+    view.range("temperature", {
+      label: "temperature",
+      min: 0,
+      max: 2,
+      step: 0.05,
+      show: DIALS.temperature,
+    }),
+    view.range("top_k", { label: "top-k", min: 0, max: 256, show: DIALS.top_k }),
+    view.range("top_p", { label: "top-p", min: 0, max: 1, step: 0.01, show: DIALS.top_p }),
     view.range("seed", { label: "seed", min: 0, max: 999 }),
     view.range("length", { label: "length", min: 10, max: 250, step: 10 }),
   );
@@ -90,6 +129,10 @@ async function render({ model, el }) {
     return n <= written.length ? `${n} of ${written.length}` : "next";
   }
 
+  function heard(n) {
+    return n <= written.length ? `${place(n)}, ${spoken(written[n - 1].piece)}` : place(n);
+  }
+
   function letter(step) {
     const sign = /^\n*$/.test(step.piece) ? { class: step.piece ? "gp-return" : "gp-part" } : {};
     const onclick = () => view.set("look", written.indexOf(step) + 1);
@@ -103,7 +146,7 @@ async function render({ model, el }) {
   /** Begin again with nothing written. */
   function clear() {
     running?.abort();
-    [running, next, done] = [null, {}, ""];
+    [running, next, done, settings] = [null, {}, "", null];
     written.length = 0;
     showPrompt();
     view.set("look", LAST);
@@ -112,14 +155,15 @@ async function render({ model, el }) {
 
   async function start() {
     clear();
-    const { look: _, ...settings } = view.state();
-    if (!settings.prompt) return;
+    const { look: _, ...asked } = view.state();
+    if (!asked.prompt) return;
+    settings = asked;
     const mine = (running = new AbortController());
     const began = performance.now();
     let due = began;
     view.redraw();
     try {
-      for await (const step of writer.write(settings, mine.signal)) {
+      for await (const step of writer.write(asked, mine.signal)) {
         if (mine.signal.aborted) break;
         written.push(step);
         if (performance.now() < due) continue;
@@ -154,8 +198,8 @@ async function render({ model, el }) {
     if (focused === write && running) stop.focus(); // a disabled button would lose it
     if (focused === stop && !running) write.focus();
     slider.disabled = !written.length;
-    const text = place(state.look);
-    view.setRange(look, { max: written.length + 1, value: state.look, text });
+    const [text, speak] = [place(state.look), heard(state.look)];
+    view.setRange(look, { max: written.length + 1, value: state.look, text, speak });
   }
 
   /** Add what was written since, and mark the letter that is looked at. */
@@ -167,8 +211,16 @@ async function render({ model, el }) {
     if (state.look <= written.length) paper.children[state.look].classList.add("gp-here");
   }
 
+  /** Say which dials wrote the text; return whether they stand elsewhere now. */
+  function showAge(state) {
+    const moved = Object.keys(DIALS).filter((name) => settings && settings[name] !== state[name]);
+    age.classList.toggle("gp-stale", moved.length > 0);
+    view.say(history(settings, moved), age);
+    return moved.length > 0;
+  }
+
   /** Show a token's alternatives: those of a written `step`, or else of the one after the text. */
-  function showToken(state, logits, step) {
+  function showToken(state, logits, step, stale) {
     const { trace, summary } = follow(logits, state);
     const rows = rowsOf(trace, step?.id, (id) => writer.label(id));
     list.replaceChildren(bars(rows));
@@ -176,15 +228,16 @@ async function render({ model, el }) {
     const idle = `${done}Write adds ${state.length} ${writer.unit}s with seed ${state.seed}.`;
     const tail = running ? "It is writing." : idle;
     view.readout.setAttribute("aria-live", running ? "off" : "polite"); // not every token aloud
+    const by = step && stale ? " by the new dials" : "";
     view.say(
-      `${step ? `Token ${written.indexOf(step) + 1}` : "The next token"}: entropy ` +
+      `${step ? `Token ${written.indexOf(step) + 1}` : "The next token"}${by}: entropy ` +
         `${fixed(summary.entropy)} nats, ${fixed(summary["entropy at temperature"])} at this ` +
         `temperature, ${fixed(summary["entropy left"])} after the filters: of ${logits.length} ` +
         `top-k leaves ${byK}, top-p ${byP}. ${writer.limit(state.prompt, written)}${tail}`,
     );
     view.setTable(
-      "The best tokens, after temperature and after the filters",
-      ["token", "raw", "temperature", "drawn with"],
+      `The best tokens, after temperature and after the filters${by}`,
+      ["token", "raw", "temperature", by ? "would be drawn with" : "drawn with"],
       rows.map(({ label, id, text }) => [
         label,
         fixed(trace.raw[id], 3),
@@ -205,12 +258,14 @@ async function render({ model, el }) {
 
   view.on("change:prompt", () => clear());
   view.onReset = clear;
-  view.readout.style.setProperty("--gp-narrow-lines", 6);
+  view.readout.style.setProperty("--gp-wide-lines", 3);
+  view.readout.style.setProperty("--gp-narrow-lines", 7);
   view.offs.push(() => running?.abort());
   showPrompt();
   view.say("Waiting for the model. In JupyterLab it comes when the cell is run.");
   const reply = await view.weights();
   writer = reply.vocabulary ? new KernelWriter(view, reply) : new PageWriter(reply);
+  list.style.setProperty("--gp-bar-label", writer.unit === "byte" ? "4rem" : "7rem");
   await ask();
 
   return view.start((state) => {
@@ -220,13 +275,10 @@ async function render({ model, el }) {
     const step = state.look <= written.length ? written[state.look - 1] : newest;
     if (!step && !running && !next.asked) ask();
     const logits = step?.logits ?? next.logits;
-    if (logits) showToken(state, logits, step);
+    const stale = showAge(state);
+    if (logits) showToken(state, logits, step, stale);
     else showNone(state);
   });
-}
-
-function warmth(value) {
-  return value === 0 ? "0, greedy" : fixed(value);
 }
 
 export default { render, compute };

@@ -33,7 +33,7 @@ class PlaygroundPanel(Panel):
 
     script = "panels/playground.js"
     title = "Playground"
-    heights = (618, 1128)
+    heights = (662, 1213)
     needs_weights = True
 
     prompt = Text("ROMEO:\n", most=400).tag(sync=True)

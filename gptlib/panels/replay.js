@@ -1,9 +1,11 @@
 // A recorded training run: its loss and learning rate, and the text the model wrote on the way.
 
-import { COLOURS, PanelView, chart, count, fixed, html, ticks } from "./kit.js";
+import { COLOURS, PanelView, chart, count, fixed, html, svg, ticks } from "./kit.js";
 
 const UNIFORM = Math.log(256); // nats per byte of a model that knows nothing
 const AXES = { left: 62, xLabel: "steps" }; // room for rates such as 0.0015
+const HIGHEST = 1e300; // of the axis: room above it must be a number too
+const ASIDE = 2; // batches taken on each side for the training loss at a step
 
 /** Return the place of the last of some rising steps that is not above `most`. */
 function lastUpTo(steps, most) {
@@ -26,9 +28,22 @@ function recorded({ row, history }) {
   return { at, steps, look, sample };
 }
 
+/**
+ * Return the training loss where the model had done `steps`: the mean of the recorded batch nearest
+ * to that and of as many before as after it.
+ */
+function trainedAt({ step, loss }, steps) {
+  const apart = step.map((at) => Math.abs(at - steps)); // a batch meets the model of `at` steps
+  const near = apart.indexOf(Math.min(...apart));
+  const aside = Math.min(ASIDE, near, step.length - 1 - near);
+  const around = loss.slice(near - aside, near + aside + 1);
+  return { mean: around.reduce((sum, v) => sum + v / around.length, 0), many: around.length };
+}
+
 function compute(state) {
   const { history: curve, validation } = state.history;
   const { at, steps, look, sample } = recorded(state);
+  const trained = trainedAt(curve, validation.step[look]);
   return {
     steps,
     tokens: curve.tokens[at],
@@ -37,6 +52,8 @@ function compute(state) {
     "learning rate": curve.learning_rate[at],
     "validation loss": validation.loss[look],
     "steps before it": validation.step[look],
+    "training loss then": trained.mean,
+    "batches in it": trained.many,
     "steps before the sample": sample.step,
   };
 }
@@ -61,18 +78,32 @@ function drawMarker(plot, x, [low, high]) {
   );
 }
 
+/** Name both losses above them, each behind a piece of its curve. */
+function drawNames(picture) {
+  const y = 8;
+  const word = (x, text) => svg("text", { x, y: y + 4 }, text);
+  const stroke = COLOURS.head;
+  picture.append(
+    svg("path", { d: `M${AXES.left} ${y}h18`, stroke, "stroke-width": 2 }),
+    word(AXES.left + 23, "training batch"),
+    svg("circle", { cx: AXES.left + 122, cy: y, r: 3, fill: COLOURS.attention }),
+    word(AXES.left + 130, "validation"),
+  );
+}
+
 function drawLoss(picture, state, now, axis) {
   const { history: curve, validation } = state.history;
   const { place, ...x } = axis;
   const final = validation.loss.at(-1);
   const low = Math.min(final, ...curve.loss);
-  const high = Math.max(UNIFORM, ...curve.loss);
+  const high = Math.min(Math.max(UNIFORM, ...curve.loss, ...validation.loss), HIGHEST);
   const y = [low - 0.14 * (high - low), high + 0.05 * (high - low)];
   const plot = chart(picture, {
     ...x,
     y,
     yTicks: ticks(...y, 7),
     ...AXES,
+    top: 22,
     yLabel: "loss (nats per byte)",
   });
   for (const level of [UNIFORM, final]) {
@@ -86,9 +117,11 @@ function drawLoss(picture, state, now, axis) {
     curve.step.map((step, i) => [place(step + 1), curve.loss[i]]),
     COLOURS.head,
   );
+  // Dots without a line between them: nothing was measured there.
   validation.step.forEach((step, i) =>
     plot.dot(place(step), validation.loss[i], COLOURS.attention, 3),
   );
+  plot.dot(place(now["steps before it"]), now["validation loss"], COLOURS.attention);
   drawMarker(plot, place(now.steps), y);
   const end = { "text-anchor": "end" };
   plot.text(axis.x[1], UNIFORM - (y[1] - y[0]) * 0.07, "ln 256: all bytes alike", end);
@@ -98,6 +131,7 @@ function drawLoss(picture, state, now, axis) {
     "final validation loss",
   );
   plot.dot(place(now.steps), now.loss, COLOURS.broken);
+  drawNames(picture);
 }
 
 function drawRate(picture, state, now, axis) {
@@ -120,20 +154,40 @@ function printable(text) {
 }
 
 const many = (steps) => `${count(steps)} ${steps === 1 ? "step" : "steps"}`;
+const few = (n) => (n < 1e6 ? fixed(n, 1) : n.toExponential(1).replace("+", ""));
 const short = (rate) => String(Number(rate.toPrecision(3)));
 
-/** Return the numbers at each sample, then those of the present moment. */
+/** Return the row on which the slider comes to a number of steps. */
+function rowOf({ step }, steps) {
+  const row = step.findIndex((at) => at + 1 >= steps);
+  return row < 0 ? step.length - 1 : row;
+}
+
+/** Say what the last validation was, beside the training of the same step and no other. */
+function compared(now) {
+  const batches = now["batches in it"];
+  const how = batches === 1 ? "one batch" : `mean of ${batches} recorded batches`;
+  return (
+    `Validation, last after ${many(now["steps before it"])}: ${fixed(now["validation loss"])}; ` +
+    `training then: ${fixed(now["training loss then"])} (${how}).`
+  );
+}
+
+const HEAD = ["steps", "batch", "rate", "validated at", "validation", "training then"];
+
+/** Return the numbers where each jump leads, then those of the present moment. */
 function tableRows(state, now) {
-  const { history: curve } = state.history;
   const row = (name, of) => [
     name,
     fixed(of.loss),
-    fixed(of["validation loss"]),
     short(of["learning rate"]),
+    count(of["steps before it"]),
+    fixed(of["validation loss"]),
+    fixed(of["training loss then"]),
   ];
   const rows = state.history.samples.map(({ step }) => {
-    const at = Math.max(lastUpTo(curve.step, step - 1), 0);
-    return row(count(step), compute({ ...state, row: at }));
+    const there = compute({ ...state, row: rowOf(state.history.history, step) });
+    return row(count(there.steps), there);
   });
   return [...rows, row(`now: ${count(now.steps)}`, now)];
 }
@@ -144,11 +198,7 @@ function render({ model, el }) {
     const { step } = model.get("history").history;
     return count(step[Math.min(row, step.length - 1)] + 1);
   };
-  const jump = (steps) => {
-    const { step } = model.get("history").history;
-    const row = step.findIndex((at) => at + 1 >= steps);
-    view.set("row", row < 0 ? step.length - 1 : row);
-  };
+  const jump = (steps) => view.set("row", rowOf(model.get("history").history, steps));
   const slider = view.range("row", { label: "steps", min: 0, max: 1, show });
   const buttons = html("div", { class: "gp-buttons" });
   const fit = () => {
@@ -172,7 +222,8 @@ function render({ model, el }) {
   const loss = view.picture("The loss of each batch and of the validation text by steps", 220);
   const rate = view.picture("The learning rate by steps", 120);
   pictures.append(loss, rate);
-  view.readout.style.setProperty("--gp-narrow-lines", 4);
+  view.readout.style.setProperty("--gp-wide-lines", 3);
+  view.readout.style.setProperty("--gp-narrow-lines", 6);
   return view.start((state) => {
     const now = compute(state);
     const { sample } = recorded(state);
@@ -184,13 +235,12 @@ function render({ model, el }) {
     text.textContent = printable(sample.text);
     view.say(
       `After ${many(now.steps)} and ${count(now.tokens)} bytes the batch costs ` +
-        `${fixed(now.loss)} nats per byte, like a choice among ${fixed(now.choices, 1)} bytes; ` +
-        `validation text ${fixed(now["validation loss"])} (after ${count(now["steps before it"])}). ` +
-        `Rate ${short(now["learning rate"])}.`,
+        `${fixed(now.loss)} nats per byte, like a choice among ${few(now.choices)} bytes. ` +
+        `${compared(now)} Rate ${short(now["learning rate"])}.`,
     );
     view.setTable(
-      `The run at its samples and now; steps on a ${state.log_steps ? "log" : "linear"} scale`,
-      ["steps", "loss", "validation loss", "learning rate"],
+      `The run where the jumps lead and now; steps on a ${state.log_steps ? "log" : "linear"} scale`,
+      HEAD,
       tableRows(state, now),
     );
   });

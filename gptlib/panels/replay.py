@@ -14,6 +14,7 @@ from gptlib.panels.base import Panel, Whole
 
 RECORDED = Path(__file__).parent.parent / "weights" / "history.json"  # by tools/train_weights.py
 MOST_ROWS = 200
+ASIDE = 2  # batches taken on each side for the training loss at a step
 COLUMNS = ("step", "tokens", "loss", "learning_rate")
 
 
@@ -43,7 +44,7 @@ class ReplayPanel(Panel):
 
     script = "panels/replay.js"
     title = "A training run, replayed"
-    heights = (585, 1057)
+    heights = (606, 1098)
 
     row = Whole(90, min=0, max=MOST_ROWS - 1).tag(sync=True)
     log_steps = traitlets.Bool(True).tag(sync=True)
@@ -60,18 +61,40 @@ class ReplayPanel(Panel):
         row = min(self.row, len(curve["step"]) - 1)
         done = curve["step"][row] + 1  # the row's own included
         look = max(i for i, step in enumerate(looks["step"]) if step <= done)
+        around = _around(curve, looks["step"][look])
         return {
             "steps": done,
             "tokens": curve["tokens"][row],
             "loss": curve["loss"][row],
-            "choices": math.exp(curve["loss"][row]),
+            "choices": _exp(curve["loss"][row]),
             "learning rate": curve["learning_rate"][row],
             "validation loss": looks["loss"][look],
             "steps before it": looks["step"][look],
+            "training loss then": sum(loss / len(around) for loss in around),
+            "batches in it": len(around),
             "steps before the sample": max(
                 sample["step"] for sample in self.history["samples"] if sample["step"] <= done
             ),
         }
+
+
+def _around(curve: dict[str, list[float]], steps: float) -> list[float]:
+    """Return the losses of the recorded batch nearest to a step, and of those beside it.
+
+    As many before as after it: the losses fall, and more on one side would move the mean.
+    """
+    apart = [abs(step - steps) for step in curve["step"]]  # a batch meets the model of that step
+    near = apart.index(min(apart))
+    aside = min(ASIDE, near, len(apart) - 1 - near)
+    return curve["loss"][near - aside : near + aside + 1]
+
+
+def _exp(value: float) -> float:
+    """Return e to a power, infinite where no float is as large (from 710 on)."""
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
 
 
 def _fault(run: Any) -> str:
