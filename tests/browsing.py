@@ -10,6 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Response, Route
 
 WIDTHS = (1280, 390)  # a laptop and a phone
+PLACES = (736, 358)  # pixels that a panel has on them
 HEIGHT = 900
 
 # Styles are read from the page itself: axe would fetch them, which browsers refuse from disk.

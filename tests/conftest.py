@@ -2,23 +2,25 @@
 
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 import torch
-from browsing import QuietHandler
+from browsing import PLACES, QuietHandler
 from comparing import Comparisons
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from gptlib import cli
 from gptlib.config import GPTConfig
@@ -163,3 +165,28 @@ def comparisons(
     started = Comparisons(cases, tmp_path_factory.mktemp("comparisons"))
     yield started
     started.close()
+
+
+@pytest.fixture
+def show(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Return the function that opens a panel as the book does, in a place of some width."""
+    page = browser.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    book = runpy.run_path(str(ROOT / "book" / "_ext" / "panels.py"))
+
+    def show(panel: Any, width: int = PLACES[0]) -> Page:
+        page.goto("about:blank")
+        page.set_content(f'<div style="width:{width}px">{panel.twin()}</div>')
+        page.add_style_tag(content=panel._css)
+        if panel.needs_weights:
+            page.add_script_tag(content=book["weights_script"]())
+        name = panel.script.rpartition("/")[2].removesuffix(".js")
+        page.add_script_tag(content=book["source_script"](name))
+        page.add_script_tag(path=ROOT / "book" / "_ext" / "panels_runtime.js")
+        page.wait_for_selector("[data-mounted=true]")
+        return page
+
+    yield show
+    page.close()
+    assert errors == []

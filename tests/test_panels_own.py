@@ -2,24 +2,22 @@
 
 import copy
 import random
-import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import traitlets
-from conftest import ROOT
+from browsing import PLACES
 from playwright.sync_api import Browser, Page, expect
 
 from gptlib import GPT, KVCache, accounting, generate, panels, sampling
 from gptlib.config import PRESETS, GPTConfig
 from gptlib.panels import attention, depth, gelu, kv_cache, ledger, replay
-from gptlib.panels.base import STYLE, Text, page_model
+from gptlib.panels.base import Text, page_model
 
 pytestmark = pytest.mark.browser
 
 NEXT_FRAME = "() => new Promise(requestAnimationFrame)"  # a change is drawn then
-WIDTHS = (736, 358)  # pixels that a panel has on a laptop of 1280 and on a phone of 390
 
 Compute = Callable[[type[panels.Panel], list[dict[str, Any]]], list[dict[str, float]]]
 
@@ -35,31 +33,6 @@ def compute(browser: Browser) -> Compute:
     """Return the function that gives what a panel's script shows for each of some states."""
     page = browser.new_page()
     return lambda kind, states: page.evaluate(IMPORT, [kind._esm, states])
-
-
-@pytest.fixture
-def show(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Return the function that opens a panel as the book does, in a place of some width."""
-    page = browser.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    book = runpy.run_path(str(ROOT / "book" / "_ext" / "panels.py"))
-
-    def show(panel: panels.Panel, width: int = WIDTHS[0]) -> Page:
-        page.goto("about:blank")
-        page.set_content(f'<div style="width:{width}px">{panel.twin()}</div>')
-        page.add_style_tag(content=STYLE)
-        if panel.needs_weights:
-            page.add_script_tag(content=book["weights_script"]())
-        name = panel.script.rpartition("/")[2].removesuffix(".js")
-        page.add_script_tag(content=book["source_script"](name))
-        page.add_script_tag(path=ROOT / "book" / "_ext" / "panels_runtime.js")
-        page.wait_for_selector("[data-mounted=true]")
-        return page
-
-    yield show
-    page.close()
-    assert errors == []
 
 
 @pytest.mark.parametrize("name", [kind.__name__ for kind in panels.Panel.__subclasses__()])
@@ -198,7 +171,7 @@ def test_heads_that_do_not_divide_the_width_are_refused_in_gptconfigs_words(
     expect(page.locator(".gp-readout")).to_contain_text("Stage 1 of 17")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", PLACES)
 def test_the_machines_sliders_offer_only_widths_that_the_heads_divide(
     show: Callable[..., Page], width: int
 ) -> None:
@@ -259,7 +232,7 @@ def test_the_replay_shows_what_was_recorded_last_before_the_present_step(compute
 
 
 def test_the_replay_names_both_losses_where_they_are_drawn(show: Callable[..., Page]) -> None:
-    for width in WIDTHS:
+    for width in PLACES:
         words = show(panels.ReplayPanel(), width).locator("svg").first.locator("text")
         assert {"training batch", "validation"} <= set(words.all_text_contents())
 
@@ -297,7 +270,7 @@ def test_a_huge_loss_is_shown_like_any_other(
     panel = panels.ReplayPanel(history=run, row=2, log_steps=log_steps)
     assert panel.numbers()["choices"] == float("inf")
     assert compute(panels.ReplayPanel, [panel.state()]) == [panel.numbers()]
-    page = show(panel, WIDTHS[1])
+    page = show(panel, PLACES[1])
     expect(page.locator(".gp-readout")).to_contain_text("After 10 steps and 640 bytes")
     drawing = page.locator("svg").first.evaluate("e => e.outerHTML")
     assert "NaN" not in drawing
@@ -455,7 +428,7 @@ def test_what_the_playground_has_read_before_changes_nothing_it_writes(
     assert len(set.union(*written.values())) == 4
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", PLACES)
 @pytest.mark.parametrize(
     ("dial", "written"),
     [
@@ -496,7 +469,7 @@ def test_the_playground_says_that_its_text_is_older_than_its_dials(
     assert written not in (age.text_content() or "")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", PLACES)
 @pytest.mark.parametrize("panel", [panels.PlaygroundPanel(), panels.AttentionPanel()])
 def test_a_bar_has_more_room_than_its_name(
     show: Callable[..., Page], panel: panels.Panel, width: int
@@ -522,7 +495,7 @@ def apart(a: dict[str, float], b: dict[str, float]) -> bool:
     return any(beside + above)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", PLACES)
 @pytest.mark.parametrize("text", ["W", *("gW" * n for n in (5, 12, 13, 14)), "W" * 40, "é" * 20])
 def test_attentions_letters_can_be_read_and_clicked_at_every_length(
     show: Callable[..., Page], text: str, width: int

@@ -1,11 +1,9 @@
 """The panel of exercises and quizzes: by mouse and by keyboard, judged as Python judges."""
 
-import runpy
 from collections.abc import Callable, Iterator
 
 import pytest
 import traitlets
-from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page, expect
@@ -50,22 +48,6 @@ JUDGE = """async ([script, item, texts]) => {
 def blank(browser: Browser) -> Iterator[Page]:
     page = browser.new_page()
     yield page
-    page.close()
-
-
-@pytest.fixture
-def show(browser: Browser) -> Iterator[Callable[[QuestionsPanel], Page]]:
-    """Return the function that opens a panel as the book does."""
-    page = browser.new_page()
-    script = runpy.run_path(str(ROOT / "book" / "_ext" / "panels.py"))["page_script"]()
-
-    def show(panel: QuestionsPanel) -> Page:
-        page.set_content(panel.twin())
-        page.add_script_tag(content=script)
-        page.wait_for_selector("[data-mounted=true]")
-        return page
-
-    yield show
     page.close()
 
 
@@ -164,3 +146,16 @@ def test_no_answer_stands_in_the_fallback() -> None:
     fallback = ask(*QUIZ).fallback()
     assert "How many of" in fallback
     assert not any(words in fallback for words in ("1024", "1,024", "It rises"))
+
+
+def test_on_paper_a_quiz_has_its_options_and_its_answers(show: Callable) -> None:
+    page = show(ask(NUMBER, CHOICE))
+    seen = page.locator(".gp").inner_text()
+    page.emulate_media(media="print")
+    printed = page.locator(".gp").inner_text()
+    page.emulate_media(media="screen")
+    for words in ("Answer: 1,024 tokens", "Answer: It rises."):
+        assert words in printed
+        assert words not in seen
+    assert "down" in printed
+    assert "Check" not in printed

@@ -1,7 +1,8 @@
 // Questions that are judged where they are answered: a number typed, or an option chosen.
 // What a reader gives stays in the page.
 
-import { COLOURS, fixed, html, svg } from "./kit.js";
+import { COLOURS, html, svg } from "./kit.js";
+import { count, fixed } from "./words.js";
 
 // As in gptlib/exercises.py.
 const THOUSANDS = /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?$/;
@@ -119,7 +120,9 @@ function numberField(item, label, give) {
   const show = (given) => {
     if (input.value !== given) input.value = given;
   };
-  return { nodes: [row], show };
+  const value = item.within ? String(Number(item.answer.toPrecision(4))) : count(item.answer);
+  const printed = html("p", { class: "gp-printed" }, `Answer: ${value} ${item.unit}`);
+  return { nodes: [row, printed], show };
 }
 
 /** Make one button for each option. */
