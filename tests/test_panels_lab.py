@@ -193,7 +193,7 @@ def drag(page: Page, slider: Locator, to: float) -> None:
 def test_a_chapter_run_in_jupyterlab_has_one_live_panel_that_python_follows(lab: Lab) -> None:
     lab.open("02_layer_norm.ipynb")
     lab.run_all()
-    panel = lab.page.locator(".jp-Notebook .gp")
+    panel = lab.page.locator(".jp-Notebook .gp:has(input[type=range])")
     panel.first.wait_for()
     panel.first.scroll_into_view_if_needed()
     assert panel.count() == 1

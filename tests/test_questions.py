@@ -82,6 +82,10 @@ def test_a_number_is_judged_with_enter_and_with_the_button(show: Callable) -> No
     field.fill("5")
     page.get_by_role("button", name="Check").click()
     expect(says).to_have_text("Not yet. Your number is below the answer. Count the rows.")
+    field.fill("1" * 61)
+    field.press("Enter")
+    expect(says).to_have_text("A number has at most 60 characters.")
+    assert field.input_value() == "1" * 61
     field.fill("1,024 tokens")
     field.press("Enter")
     expect(says).to_have_text("Right. One a row.")

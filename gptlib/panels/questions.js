@@ -9,6 +9,7 @@ const THOUSANDS = /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?$/;
 const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const UNREAD = "Type a number, such as 1,024 or 0.5 or 2.5e-3.";
 const LONGEST = 60;
+const TOO_LONG = `A number has at most ${LONGEST} characters.`;
 
 const HEADS = { right: "Right.", wrong: "Not yet.", unread: "" };
 
@@ -103,7 +104,6 @@ function numberField(item, label, give) {
     autocomplete: "off",
     spellcheck: "false",
     inputmode: "text", // "decimal" has no minus on some phones
-    maxlength: LONGEST,
     "aria-labelledby": label,
   });
   const check = () => give(input.value);
@@ -154,7 +154,11 @@ let made = 0; // names labels apart, also where two panels stand on a page
 function question(item, give) {
   const label = `gp-question-${++made}`;
   const line = html("p", { role: "status" });
-  const { nodes, show } = (item.options ? optionButtons : numberField)(item, label, give);
+  const take = (answer) => {
+    if (answer.length > LONGEST) verdict(line, { state: "unread", says: TOO_LONG });
+    else give(answer);
+  };
+  const { nodes, show } = (item.options ? optionButtons : numberField)(item, label, take);
   const node = html("li", {}, html("p", { id: label }, ...words(item.question)), ...nodes, line);
   const update = (given) => {
     show(given);
