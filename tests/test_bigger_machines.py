@@ -13,6 +13,7 @@ acc = account(cfg)
 P, L, C, V = acc.total, cfg.n_layers, cfg.emb_dim, cfg.vocab_size
 M = L * 12 * C * C  # Q, K, V and the output projection: 4; up and down: 8
 B, T = 8, 1024
+FLOAT32 = 19.5e12  # operations per second, NVIDIA's A100 data sheet; no tensor cores
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +51,11 @@ def test_the_cost_of_muon(page):
     touching_x = 2 * (4 + 2 * 4)  # X^T X and X Q: four square matrices and two four times as long
     flops = L * (6 * squares + touching_x) * cube / TrainConfig().muon_every
     assert f"Muon adds {flops / 1e12:.2f} TFLOP" in page
+    seconds = flops / (0.4 * FLOAT32)
+    assert f"an A100 reaches {FLOAT32 / 1e12:g} TFLOP/s" in page
+    assert f"too, that is {seconds:.2f} seconds" in page
+    a100 = accounting.accelerator("a100")
+    few = B * T * acc.flops_per_token(T, training=True) / (0.4 * a100.flops)
+    assert f"Eight windows take {few:.2f} seconds" in page
+    assert 0.9 < seconds / few < 1  # "nearly doubles the step"
+    assert TrainConfig().muon_every == 2  # "half of the matrices have their turn"
