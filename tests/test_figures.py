@@ -91,7 +91,7 @@ def test_bars_too_small_to_be_seen_get_their_number_and_no_other_does(lying: boo
         ax.plot([0, 1], [0, 1])
         label_small_bars(ax)
         svg = show(ax, caption="", alt="").svg
-    assert {"0", "0.25", "-1.5"} <= labels_of(svg)
+    assert {"0", "0.25", "−1.5"} <= labels_of(svg)
     assert "1e+02" not in labels_of(svg)
 
 
@@ -102,6 +102,15 @@ def test_the_text_and_the_threshold_of_small_bars_can_be_chosen() -> None:
         svg = show(ax, caption="", alt="").svg
     assert "10.0%" in labels_of(svg)
     assert "40.0%" not in labels_of(svg)
+
+
+def test_the_text_of_small_bars_can_be_turned() -> None:
+    for upright, turned in ((True, "rotate(-0 "), (False, "rotate(-90)")):
+        with axes() as ax:
+            ax.bar([1, 2], [100, 0.25])
+            label_small_bars(ax, upright=upright)
+            svg = show(ax, caption="", alt="").svg
+        assert re.search(rf"{re.escape(turned)}[^>]*>0\.25<", svg)
 
 
 def test_the_image_is_whole_xml_that_brings_its_own_colours() -> None:
@@ -357,7 +366,7 @@ def labels_of(svg: str) -> set[str]:
     return set(re.findall(r">([^<>\n]+)</text>", svg))
 
 
-def test_dollars_in_labels_are_dollars_and_the_powers_of_a_log_axis_stay_powers() -> None:
+def test_dollars_in_labels_are_dollars() -> None:
     labels = ["$$", "$x_$", "_$^$", "costs $1 or $2", r"\$5", r"\mathdefault", POWER]
     with axes() as ax:
         ax.semilogy([1, 10, 100, 1000, 10, 10, 10], label="$a$")
@@ -366,8 +375,25 @@ def test_dollars_in_labels_are_dollars_and_the_powers_of_a_log_axis_stay_powers(
         ax.legend()
         svg = show(ax, caption="A caption.", alt="A line.").svg
     assert {*labels, "$a$", "$^$"} <= labels_of(svg)
-    assert "mathdefault" not in "".join(labels_of(svg) - {POWER, r"\mathdefault"})
-    assert svg.count("<!-- " + POWER) == 1  # a formula: the power beside the axis alone
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([0.0005, 20_000], {"0.001", "0.01", "0.1", "1", "10", "100", "1,000", "10,000"}),
+        ([2e-13, 5e8], {"1e−12", "1e−9", "1e−6", "0.001", "1", "1,000", "1,000,000"}),
+        ([0.3, 0.7], {"0.3", "0.4", "0.6"}),  # less than a power: ticks between have names
+    ],
+)
+def test_the_ticks_of_a_log_axis_are_named_in_letters_of_one_size(
+    values: list[float], labels: set[str]
+) -> None:
+    with axes() as ax:
+        ax.semilogy(values)
+        ax.set_xticks([0, 1], ["a", "b"])
+        svg = show(ax, caption="A caption.", alt="A line.").svg
+    assert labels <= labels_of(svg)
+    assert len(set(re.findall(r"font(?:-size)?: ([\d.]+)", svg))) == 1
 
 
 @pytest.mark.parametrize("make", ["categories", "function", "log axis"])

@@ -22,7 +22,7 @@ from cycler import cycler
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure as MplFigure
 from matplotlib.text import Text
-from matplotlib.ticker import LogFormatter, LogitFormatter
+from matplotlib.ticker import LogFormatter
 
 EMBED = "#56B4E9"  # embeddings, sky
 ATTENTION = "#0072B2"  # attention, blue
@@ -37,6 +37,7 @@ INK = "#010203"  # stands for the reader's text colour and is replaced by it in 
 _STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and recoloured
     "svg.hashsalt": "gptlib",  # the same figure gives the same bytes
+    "text.parse_math": False,  # of labels that are made late
     "font.size": 11,
     "axes.titlesize": 11,
     "text.color": INK,
@@ -149,7 +150,7 @@ def axes(
 
 
 def label_small_bars(
-    ax: Any, text: str = "{:.2g}", *, below: float = 0.03, size: float = 9
+    ax: Any, text: str = "{:.2g}", *, below: float = 0.03, size: float = 9, upright: bool = True
 ) -> None:
     """Write its value at the end of each bar that is too short to be seen.
 
@@ -160,14 +161,16 @@ def label_small_bars(
         text: how a value is written.
         below: bars shorter than this share of the axis are labelled.
         size: of the letters, in points.
+        upright: False turns the letters, where bars stand close together.
     """
     for bars in ax.containers:
         if not isinstance(bars, BarContainer):
             continue
         low, high = ax.get_xlim() if bars.orientation == "horizontal" else ax.get_ylim()
         least = below * abs(high - low)
-        labels = [text.format(v) if abs(v) < least else "" for v in np.asarray(bars.datavalues)]
-        ax.bar_label(bars, labels, padding=2, fontsize=size)
+        values = np.asarray(bars.datavalues)
+        labels = [text.format(v).replace("-", "−") if abs(v) < least else "" for v in values]
+        ax.bar_label(bars, labels, padding=2, fontsize=size, rotation=0 if upright else 90)
 
 
 def show(drawn: Any, *, caption: str, alt: str) -> Picture:
@@ -180,11 +183,11 @@ def show(drawn: Any, *, caption: str, alt: str) -> Picture:
     """
     if not isinstance(drawn, MplFigure):
         drawn = next(iter(getattr(drawn, "flat", [drawn]))).figure
-    powers = _powers(drawn)
+    _name_powers_plainly(drawn)
     for text in drawn.findobj(Text):
-        text.set_parse_math(text in powers)  # "$x$" from data is a token, no formula
+        text.set_parse_math(False)  # "$x$" from data is a token, no formula
     buffer = io.StringIO()
-    with plt.rc_context(_STYLE | {"text.parse_math": bool(powers)}):  # of ticks made from here on
+    with plt.rc_context(_STYLE):  # of ticks made from here on
         drawn.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight")
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]  # an XML header has no place inside a page
@@ -194,16 +197,29 @@ def show(drawn: Any, *, caption: str, alt: str) -> Picture:
     return Picture(svg, caption, alt)
 
 
-def _powers(figure: MplFigure) -> set[Text]:
-    """Return the labels that log axes make for themselves; they are formulas."""
-    labels: set[Text] = set()
-    for ax in figure.axes:
-        for axis in (ax.xaxis, ax.yaxis):
-            if isinstance(axis.get_major_formatter(), LogFormatter | LogitFormatter):
-                labels.update(axis.get_ticklabels())
-            if isinstance(axis.get_minor_formatter(), LogFormatter | LogitFormatter):
-                labels.update(axis.get_ticklabels(minor=True))
-    return labels
+class _Plain(LogFormatter):
+    """Names the ticks of a log axis without raised powers, whose letters are too small to read."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return _plain(x) if super().__call__(x, pos) else ""  # it knows which ticks have a name
+
+
+def _plain(x: float) -> str:
+    if 1e-4 <= abs(x) < 1e7:
+        return f"{x:,.4g}" if abs(x) < 1e4 else f"{x:,.0f}"
+    text = np.format_float_scientific(x, precision=3, trim="-", exp_digits=1)
+    return text.replace("e+", "e").replace("-", "−")  # as the panels write it
+
+
+def _name_powers_plainly(figure: MplFigure) -> None:
+    axes_: list[Any] = figure.axes
+    for axis in (each for ax in axes_ for each in (ax.xaxis, ax.yaxis)):
+        for get, put in (
+            (axis.get_major_formatter, axis.set_major_formatter),
+            (axis.get_minor_formatter, axis.set_minor_formatter),
+        ):
+            if isinstance(made := get(), LogFormatter):
+                put(_Plain(axis.get_transform().base, labelOnlyBase=made.labelOnlyBase))
 
 
 def smooth(values: Sequence[float], weight: float = 0.95) -> list[float]:
