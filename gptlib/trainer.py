@@ -202,7 +202,8 @@ class Trainer:
             self.evaluate()
         self.stopped = ""
         hidden = not (_watched() if progress is None else progress) or parallel.rank() > 0
-        with signals.collected() as received, tqdm(total=todo, disable=hidden, unit="step") as bar:
+        shown = tqdm(total=todo, disable=hidden, unit="step", leave=sys.stderr.isatty())
+        with signals.collected() as received, shown as bar:
             for i in range(1, todo + 1):
                 record, done = self.step(), len(self.history)
                 self.stopped = self._reason_to_stop(start, received) if i < todo else ""

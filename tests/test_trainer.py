@@ -114,7 +114,7 @@ def test_progress_is_shown_where_a_person_sees_it(trainer, session, monkeypatch,
     if session:
         monkeypatch.setenv("JPY_SESSION_NAME", session)
     trainer.run(2)
-    assert ("2/2" in capsys.readouterr().err) == bool(session)
+    assert ("/2 " in capsys.readouterr().err) == bool(session)
 
 
 def test_run_continues_to_the_end_of_the_schedule(trainer):

@@ -18,7 +18,7 @@ CHOICES = {
     "GPT-2 medium": GPTConfig.preset("gpt2-medium"),
     "GPT-2 large": GPTConfig.preset("gpt2-large"),
     "GPT-2 xl": GPTConfig.preset("gpt2-xl"),
-    "source A's machine": GPTConfig(),
+    "the first chapter's machine": GPTConfig(),
     "the book's mini model": GPTConfig.preset("mini"),
 }
 

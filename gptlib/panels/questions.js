@@ -85,8 +85,9 @@ function sketch({ alt, curves }) {
 
 /** Say how near a number must come. */
 function asked({ within, unit }) {
-  const digits = within ? Math.max(0, Math.ceil(-Math.log10(within))) : 0;
-  const allowed = within ? `± ${fixed(within, digits)}` : "exactly";
+  const digits = Math.max(0, Math.ceil(-Math.log10(within)));
+  const much = within < 1e-4 ? within.toExponential(0) : fixed(within, digits);
+  const allowed = within ? `± ${much}` : "exactly";
   return unit ? `${unit}, ${allowed}` : allowed;
 }
 
