@@ -6,6 +6,7 @@ python tools/execute_notebooks.py --only-panels      # run nothing: scripts of p
 """
 
 import argparse
+import html
 import importlib
 import json
 import os
@@ -134,10 +135,15 @@ def refresh_panels(path: Path) -> None:
         state = models[data[VIEW].model_id].state
         module, _, name = state._anywidget_id.rpartition(".")
         kind = getattr(importlib.import_module(module), name)
-        panel = kind(**{each: state[each] for each in kind.state_names()})
         state.update(_esm=kind._esm, _css=kind._css)
-        data["text/html"] = panel.twin()
+        data["text/html"] = kind(**twin_state(data["text/html"])).twin()
     write(notebook, path)
+
+
+def twin_state(twin: str) -> dict[str, object]:
+    """Return a stored twin's values in their own order; that of the widget's state is sorted."""
+    (found,) = re.findall(r'data-state="([^"]*)"', twin)
+    return json.loads(html.unescape(found))
 
 
 def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
