@@ -158,7 +158,7 @@ def test_on_paper_a_quiz_has_its_options_and_its_answers(show: Callable) -> None
     page.emulate_media(media="print")
     printed = page.locator(".gp").inner_text()
     page.emulate_media(media="screen")
-    for words in ("Answer: 1,024 tokens", "Answer: It rises."):
+    for words in ("Answer: 1,024 tokens", "Answer: up & <i>on</i>. It rises."):
         assert words in printed
         assert words not in seen
     assert "down" in printed

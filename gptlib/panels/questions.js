@@ -139,7 +139,8 @@ function optionButtons(item, label, give) {
   const kind = `gp-options${pictures ? " gp-pictures" : ""}`;
   const list = html("div", { class: kind, role: "group", "aria-labelledby": label }, ...buttons);
   const answer = item.options[item.right];
-  const printed = html("p", { class: "gp-printed" }, "Answer: ", ...words(answer.why));
+  const named = answer.text ?? answer.sketch.alt;
+  const printed = html("p", { class: "gp-printed" }, ...words(`Answer: ${named}. ${answer.why}`));
   const show = (given) =>
     buttons.forEach((button, i) => {
       const chosen = String(i) === given;
