@@ -58,12 +58,12 @@ class Number:
         """Return the definition as the page's script gets it."""
         return {
             "question": self.question,
-            "answer": float(self.answer),
+            "answer": _exact(self.answer),
             "hint": self.hint,
             "within": self.within,
             "unit": self.unit,
             "why": self.why,
-            "mistakes": [[float(wrong), says] for wrong, says in self.mistakes.items()],
+            "mistakes": [[_exact(wrong), says] for wrong, says in self.mistakes.items()],
         }
 
 
@@ -171,6 +171,12 @@ def _plain_number(text: str) -> float | None:
 def _near(value: float, target: float, within: float) -> bool:
     """Return whether two numbers are as near as asked for, or differ by rounding alone."""
     return abs(value - target) <= within + 1e-9 * abs(target)
+
+
+def _exact(value: SupportsFloat) -> float:
+    """Return a whole number as an int, which no panel rounds: counts are right to the digit."""
+    number = float(value)
+    return int(number) if number.is_integer() else number
 
 
 def _option(option: str | Sketch) -> dict[str, Any]:

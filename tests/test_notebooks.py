@@ -5,7 +5,9 @@ twice in a row.
 """
 
 import ast
+import html
 import inspect
+import json
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -118,6 +120,20 @@ def test_its_answers_come_from_a_run_or_cite_a_line_of_the_chapter(notebook: Not
             assert proof.value in prose, ast.unparse(arguments["question"])
         else:
             assert names, f"typed, not run: {ast.unparse(call)}"
+
+
+def test_its_page_judges_by_the_answers_that_its_runs_gave(notebook: NotebookNode) -> None:
+    widgets = notebook.metadata.widgets[STATE]["state"]
+    for data in (
+        output.data for cell in code(notebook) for output in cell.outputs if "data" in output
+    ):
+        if 'data-panel="questions"' in data.get("text/html", ""):
+            (sent,) = re.findall(r'data-state="([^"]*)"', data["text/html"])
+            asked = json.loads(html.unescape(sent))["items"]
+            runs = widgets[data[VIEW].model_id].state["items"]
+            for item, run in zip(asked, runs, strict=True):
+                exact = 1e-5 if run.get("within") else 0
+                assert "options" in run or item["answer"] == pytest.approx(run["answer"], rel=exact)
 
 
 def test_it_asks_in_cells_that_are_folded_and_shows_every_question(notebook: NotebookNode) -> None:

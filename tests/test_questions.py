@@ -91,6 +91,15 @@ def test_a_number_is_judged_with_enter_and_with_the_button(show: Callable) -> No
     expect(says).to_have_text("Right. One a row.")
 
 
+def test_a_count_is_judged_to_its_last_digit(show: Callable) -> None:
+    page = show(ask(Number(question="Bytes?", answer=205_852_672.0, hint="", mistakes={1e9: "?"})))
+    field, says = page.get_by_role("textbox"), page.get_by_role("status").first
+    for text, head in (("205852671", "Not yet."), ("205,852,672", "Right.")):
+        field.fill(text)
+        field.press("Enter")
+        expect(says).to_contain_text(head)
+
+
 def test_the_tolerance_is_shown(show: Callable) -> None:
     assert show(ask(NEAR)).locator(".gp-asked").text_content() == "± 0.005"
 
