@@ -189,7 +189,7 @@ def test_no_page_loads_a_script_for_mathematics(site: Site) -> None:
 
 
 def test_a_formula_carries_its_tex(site: Site) -> None:
-    text = pages(site)["notebooks/04_residual"]
+    text = pages(site)["notebooks/07_residual"]
     assert r'<math alttext="\frac{dy}{dx} = 1 + f&#x27;(x)," display="block">' in text
     assert r'<annotation encoding="application/x-tex">\sqrt{2N}</annotation>' in text
 
@@ -199,7 +199,7 @@ def test_a_formula_keeps_its_full_stop_at_the_end_of_a_line(site: Site) -> None:
         name for name, text in pages(site).items() if re.search(r"</math></span>[.,;:)]", text)
     ]
     assert parted == []
-    assert "</math>.</span>" in pages(site)["notebooks/04_residual"]
+    assert "</math>.</span>" in pages(site)["notebooks/07_residual"]
 
 
 @pytest.mark.slow  # builds a site: 5 s
@@ -340,5 +340,5 @@ def test_a_link_to_an_entry_and_the_entrys_way_back_belong_together(site: Site) 
 def test_an_entry_names_the_chapter_that_defines_its_term_and_those_that_use_it(site: Site) -> None:
     softmax = next(term for term in terms() if term.term == "softmax")
     assert ("notebooks/01_the_whole_machine", "defines-term-softmax") in places_of(site, softmax)
-    assert ("notebooks/05_attention", "uses-term-softmax") in places_of(site, softmax)
+    assert ("notebooks/04_attention", "uses-term-softmax") in places_of(site, softmax)
     assert "Defined in chapter <a" in pages(site)["book/glossary"]

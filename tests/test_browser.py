@@ -236,16 +236,16 @@ def test_the_search_finds_a_page(welcome: Visit) -> None:
 SEARCHES = {
     "BPE": ("glossary.html#term-byte-pair-encoding", "01_the_whole_machine.html"),
     "byte-pair encoding": ("glossary.html#term-byte-pair-encoding", "01_the_whole_machine.html"),
-    "perplexity": ("glossary.html#term-perplexity", "10_training.html"),
-    "causal mask": ("glossary.html#term-causal-mask", "05_attention.html"),
-    "learning rate": ("glossary.html#term-learning-rate", "10_training.html"),
+    "perplexity": ("glossary.html#term-perplexity", "12_training.html"),
+    "causal mask": ("glossary.html#term-causal-mask", "04_attention.html"),
+    "learning rate": ("glossary.html#term-learning-rate", "12_training.html"),
     "dropout": ("glossary.html#term-dropout", "01_the_whole_machine.html"),
-    "weight tying": ("glossary.html#term-weight-tying", "07_accounting.html"),
-    "nats": ("glossary.html#term-nat", "10_training.html"),
-    "fine-tuning": ("glossary.html#term-fine-tuning", "13_real_weights.html"),
-    "KV cache": ("glossary.html#term-KV-cache", "12_kv_cache.html"),
-    "top-p": ("glossary.html#term-top-p", "11_sampling.html"),
-    "temperature": ("glossary.html#term-temperature", "11_sampling.html"),
+    "weight tying": ("glossary.html#term-weight-tying", "09_accounting.html"),
+    "nats": ("glossary.html#term-nat", "12_training.html"),
+    "fine-tuning": ("glossary.html#term-fine-tuning", "15_real_weights.html"),
+    "KV cache": ("glossary.html#term-KV-cache", "14_kv_cache.html"),
+    "top-p": ("glossary.html#term-top-p", "13_sampling.html"),
+    "temperature": ("glossary.html#term-temperature", "13_sampling.html"),
     "softmax": ("glossary.html#term-softmax", "01_the_whole_machine.html"),
 }
 
@@ -296,7 +296,7 @@ def test_folded_answers_and_code_open(welcome: Visit) -> None:
 def chapter(browser: Browser, origins: dict[str, str]) -> Iterator[Visit]:
     """Open a chapter whose figures, tables and panel are wide, for all tests of its layout."""
     origin = origins["disk"]
-    with visit(browser, f"{origin}/notebooks/05_attention.html", origin) as visited:
+    with visit(browser, f"{origin}/notebooks/04_attention.html", origin) as visited:
         yield visited
 
 
@@ -383,7 +383,7 @@ def test_a_wide_table_scrolls_inside_itself_with_its_first_column_in_sight(
     browser: Browser, origins: dict[str, str]
 ) -> None:
     origin = origins["disk"]
-    url = f"{origin}/notebooks/07_accounting.html"
+    url = f"{origin}/notebooks/09_accounting.html"
     with visit(browser, url, origin, width=390) as visited:
         page = visited.page
         page.emulate_media(color_scheme="dark")

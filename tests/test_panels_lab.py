@@ -114,7 +114,7 @@ class Lab:
 def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Start JupyterLab in an empty home, with two notebooks, and a browser at it."""
     home, work = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
-    shutil.copy(ROOT / "notebooks" / "02_layer_norm.ipynb", work)
+    shutil.copy(ROOT / "notebooks" / "05_layer_norm.ipynb", work)
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     for name, sources in {"linked": LINKED, "own_model": OWN_MODEL, "asks": ASKS}.items():
         cells = [new_code_cell(source) for source in sources]
@@ -191,7 +191,7 @@ def drag(page: Page, slider: Locator, to: float) -> None:
 
 
 def test_a_chapter_run_in_jupyterlab_has_one_live_panel_that_python_follows(lab: Lab) -> None:
-    lab.open("02_layer_norm.ipynb")
+    lab.open("05_layer_norm.ipynb")
     lab.run_all()
     panel = lab.page.locator(".jp-Notebook .gp:has(input[type=range])")
     panel.first.wait_for()

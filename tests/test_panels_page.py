@@ -14,14 +14,14 @@ pytestmark = pytest.mark.browser
 DECLARED = {
     "book/welcome": ["playground"],
     "notebooks/01_the_whole_machine": ["machine"],
-    "notebooks/02_layer_norm": ["layer_norm"],
-    "notebooks/03_gelu_feed_forward": ["gelu"],
-    "notebooks/04_residual": ["depth"],
-    "notebooks/05_attention": ["attention"],
-    "notebooks/07_accounting": ["ledger"],
-    "notebooks/11_sampling": ["playground"],
-    "notebooks/10_training": ["replay"],
-    "notebooks/12_kv_cache": ["kv_cache"],
+    "notebooks/05_layer_norm": ["layer_norm"],
+    "notebooks/06_gelu_feed_forward": ["gelu"],
+    "notebooks/07_residual": ["depth"],
+    "notebooks/04_attention": ["attention"],
+    "notebooks/09_accounting": ["ledger"],
+    "notebooks/13_sampling": ["playground"],
+    "notebooks/12_training": ["replay"],
+    "notebooks/14_kv_cache": ["kv_cache"],
 }
 
 # All that a reader can read of a panel: the sentence, the numbers as a table, lists and pictures.
@@ -227,9 +227,9 @@ NO_MODEL = "Object.defineProperty(window, 'gptlibWeights', { value: undefined })
 @pytest.mark.parametrize(
     ("name", "first"),
     [
-        ("notebooks/02_layer_norm", BROKEN_STATE),
-        ("notebooks/05_attention", NO_MODEL),
-        ("notebooks/11_sampling", NO_MODEL),
+        ("notebooks/05_layer_norm", BROKEN_STATE),
+        ("notebooks/04_attention", NO_MODEL),
+        ("notebooks/13_sampling", NO_MODEL),
     ],
 )
 def test_a_panel_that_cannot_start_says_so_and_shows_its_numbers(

@@ -108,7 +108,7 @@ def test_the_callback_sees_every_step(trainer):
     assert seen == list(range(7))
 
 
-@pytest.mark.parametrize("session", ["", "notebooks/10_training.ipynb"])
+@pytest.mark.parametrize("session", ["", "notebooks/12_training.ipynb"])
 def test_progress_is_shown_where_a_person_sees_it(trainer, session, monkeypatch, capsys):
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     if session:

@@ -88,9 +88,9 @@ def test_a_notebook_says_the_time_of_the_list(wayfinding: ModuleType, file: str)
 
 
 def test_a_notebook_without_a_time_is_refused(wayfinding: ModuleType) -> None:
-    text = notebook("02_layer_norm").replace("; runs in", "; ran in")
-    with pytest.raises(ValueError, match="02_layer_norm"):
-        wayfinding.timed("02_layer_norm", text)
+    text = notebook("05_layer_norm").replace("; runs in", "; ran in")
+    with pytest.raises(ValueError, match="05_layer_norm"):
+        wayfinding.timed("05_layer_norm", text)
 
 
 def test_the_welcome_page_says_the_sum_of_the_chapters() -> None:
@@ -109,8 +109,8 @@ def test_a_chapter_needs_only_chapters_before_it(
     from chapter_list import chapters
 
     path = tmp_path / "chapters.yml"
-    path.write_text(book("chapters.yml").replace("{08_gibberish}", "{13_real_weights}"), "utf-8")
-    with pytest.raises(ValueError, match="11_sampling needs"):
+    path.write_text(book("chapters.yml").replace("{10_gibberish}", "{15_real_weights}"), "utf-8")
+    with pytest.raises(ValueError, match="13_sampling needs"):
         chapters(path)
 
 
@@ -127,7 +127,7 @@ def test_a_section_that_was_renamed_is_found(
         ways["paths"][0]["stops"][1]["sections"][0] = "Guesses"
 
     found = changed(wayfinding, monkeypatch, "paths.yml", rename)
-    assert found == ["book/paths.yml: 05_attention has no section 'Guesses'"]
+    assert found == ["book/paths.yml: 04_attention has no section 'Guesses'"]
 
 
 def test_a_session_that_is_too_long_is_found(
@@ -144,7 +144,7 @@ def test_a_chapter_in_no_session_is_found(
     wayfinding: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = changed(wayfinding, monkeypatch, "paths.yml", lambda ways: ways["sessions"].pop())
-    assert found == ["book/paths.yml: 13_real_weights is in no session"]
+    assert found == ["book/paths.yml: 15_real_weights is in no session"]
 
 
 def test_a_session_before_what_it_needs_is_found(
@@ -158,10 +158,10 @@ def test_an_exercise_without_a_purpose_is_found(
     wayfinding: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def drop(teaching: Any) -> None:
-        del teaching["12_kv_cache"]["tests"][5]
+        del teaching["14_kv_cache"]["tests"][5]
 
     found = changed(wayfinding, monkeypatch, "teaching.yml", drop)
-    assert found == ["book/teaching.yml: 12_kv_cache has the exercises [1, 2, 3, 4, 5]"]
+    assert found == ["book/teaching.yml: 14_kv_cache has the exercises [1, 2, 3, 4, 5]"]
 
 
 def test_every_exercise_of_every_notebook_is_on_the_page_for_teachers() -> None:
@@ -179,7 +179,7 @@ def test_every_exercise_of_every_notebook_is_on_the_page_for_teachers() -> None:
 
 
 def test_an_exercise_says_once_whether_it_checks_itself(teaching: ModuleType) -> None:
-    part = [exercise.grade for exercise in teaching.exercises("03_gelu_feed_forward")]
+    part = [exercise.grade for exercise in teaching.exercises("06_gelu_feed_forward")]
     itself = "checks itself"  # all but the third, which asks for a proof
     assert part == [f"easy, {itself}", f"medium, {itself}", "medium", f"hard, {itself}"]
     every = [e.grade for file in NOTEBOOKS for e in teaching.exercises(file)]
@@ -201,16 +201,16 @@ def test_an_exercise_checks_itself_or_has_a_folded_solution(
 @pytest.mark.parametrize(
     "text",
     [
-        "[chapter {}](05_attention.ipynb)",
-        "[Chapter {}](../notebooks/05_attention.ipynb#heads)",
-        '<a data-doc="notebooks/05_attention">chapter {}</a>',
-        'chapters <tspan data-chapter="05_attention">{}</tspan>',
+        "[chapter {}](04_attention.ipynb)",
+        "[Chapter {}](../notebooks/04_attention.ipynb#heads)",
+        '<a data-doc="notebooks/04_attention">chapter {}</a>',
+        'chapters <tspan data-chapter="04_attention">{}</tspan>',
     ],
 )
 def test_a_chapter_that_moves_takes_its_number_along(wayfinding: ModuleType, text: str) -> None:
     from chapters import renumbered
 
-    assert renumbered(text.format(5), {"05_attention": 7}) == text.format(7)
+    assert renumbered(text.format(5), {"04_attention": 7}) == text.format(7)
 
 
 def test_every_number_of_the_map_is_renewed() -> None:
@@ -223,4 +223,4 @@ def test_every_number_of_the_map_is_renewed() -> None:
 
 def test_a_session_leads_to_its_sections(site: Site) -> None:
     page = (site.html / "book" / "teachers.html").read_text(encoding="utf-8")
-    assert 'href="../notebooks/09_every_gradient.html#break-it"' in page
+    assert 'href="../notebooks/11_every_gradient.html#break-it"' in page

@@ -80,8 +80,8 @@ WRITTEN = (
 )
 
 
-# `[chapter 5](05_attention.ipynb)`, `<a data-doc="notebooks/05_attention">chapter 5</a>` and, in a
-# drawing, `<tspan data-chapter="05_attention">5</tspan>`: the file is the name that is typed, its
+# `[chapter 5](04_attention.ipynb)`, `<a data-doc="notebooks/04_attention">chapter 5</a>` and, in a
+# drawing, `<tspan data-chapter="04_attention">5</tspan>`: the file is the name that is typed, its
 # number is written here.
 LINKS = (
     re.compile(r"(\[[Cc]hapter )\d+(\]\((?:\.\./notebooks/)?(\w+)\.ipynb)"),

@@ -1,7 +1,7 @@
 """Execute notebooks in place, each in a fresh kernel, byte for byte the same each time.
 
 python tools/execute_notebooks.py                    # every chapter
-python tools/execute_notebooks.py 03_gelu_feed_forward notebooks/04_residual.ipynb
+python tools/execute_notebooks.py 06_gelu_feed_forward notebooks/07_residual.ipynb
 python tools/execute_notebooks.py --only-panels      # run nothing: scripts of panels, folded cells
 """
 

@@ -53,14 +53,10 @@ def main() -> None:
         (options.out / "README.md").write_text(card(trainer, seconds), encoding="utf-8")
 
 
-def train(run: Run, steps: int) -> tuple[Trainer, float]:
-    """Train to the end, writing checkpoints and samples into `run`; go on if it holds some."""
-    cfg = GPTConfig.preset("mini")
-    tokenizer = ByteTokenizer()
-    tokens = corpus.encode_corpus(corpus.shakespeare(), tokenizer)
-    texts = corpus.split(tokens, context_length=cfg.context_length)
+def recipe(steps: int) -> TrainConfig:
+    """Return how the packaged model is trained, and the rungs of the ladder with it."""
     every = max(steps // 40, 1)
-    config = TrainConfig(
+    return TrainConfig(
         steps=steps,
         batch_size=8,
         learning_rate=4e-3,  # lower rates than the default's suit the longer run
@@ -72,6 +68,15 @@ def train(run: Run, steps: int) -> tuple[Trainer, float]:
         eval_windows=128,
         seed=SEED,
     )
+
+
+def train(run: Run, steps: int) -> tuple[Trainer, float]:
+    """Train to the end, writing checkpoints and samples into `run`; go on if it holds some."""
+    cfg = GPTConfig.preset("mini")
+    tokenizer = ByteTokenizer()
+    tokens = corpus.encode_corpus(corpus.shakespeare(), tokenizer)
+    texts = corpus.split(tokens, context_length=cfg.context_length)
+    config = recipe(steps)
     if run.newest:
         trainer, report = run.resume(*texts)
         print(report)

@@ -13,7 +13,7 @@ from gptlib import figures
 # How a field with a range is shown: "Annotated[int, Range(least=1, ...)]".
 RANGED = re.compile(r"[~\w.]*Annotated\[(\w+), [~\w.]*Range\([^)]*\)\]")
 
-# `<a data-doc="notebooks/05_attention">` in raw HTML; attribute first, no nested links.
+# `<a data-doc="notebooks/04_attention">` in raw HTML; attribute first, no nested links.
 CHAPTER_LINK = re.compile(
     r'<a data-doc="(?P<doc>[^"]+)"(?P<rest>[^>]*)>(?P<text>.*?)</a>', re.DOTALL
 )
