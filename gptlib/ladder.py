@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gptlib.attention import CausalSelfAttention, Trace
+from gptlib.attention import Trace
 from gptlib.config import GPTConfig
-from gptlib.figures import Picture, diagrams
+from gptlib.figures import Picture, drawings
 from gptlib.kv_cache import KVCache
 from gptlib.model import GPT, evaluating
 from gptlib.storage import checkpoint
@@ -90,7 +90,7 @@ def picture(here: str | Collection[str], *, note: str = "") -> Picture:
         note: a sentence for the end of the caption.
     """
     marked = [rung(name).name for name in ([here] if isinstance(here, str) else here)]
-    return diagrams.ladder([(r.name, r.sees, r.loss) for r in RUNGS], marked, note)
+    return drawings.ladder([(r.name, r.sees, r.loss) for r in RUNGS], marked, note)
 
 
 # Tables that count
@@ -146,7 +146,7 @@ class MeanOfThePast(nn.Module):
 class Added(nn.Module):
     """A block that only reads: what it read is added to what the position knew, without norms."""
 
-    def __init__(self, read: MeanOfThePast | CausalSelfAttention) -> None:
+    def __init__(self, read: nn.Module) -> None:
         super().__init__()
         self.read = read
 
@@ -177,9 +177,9 @@ def build(rung: Rung) -> GPT:
         return GPT(replace(mini, n_layers=rung.blocks))
     cfg = replace(mini, n_layers=1, n_heads=max(rung.heads, 1), tie_weights=False)
     model = GPT(cfg)
-    read = model.blocks[0].attn if rung.heads else MeanOfThePast()
-    model.blocks[0] = Added(read)
-    model.final_norm = nn.Identity()
+    attention: Any = model.blocks[0].attn
+    model.blocks[0] = Added(attention if rung.heads else MeanOfThePast())
+    model.final_norm = nn.Identity()  # type: ignore[assignment]
     return model
 
 

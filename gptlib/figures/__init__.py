@@ -3,7 +3,8 @@
 May import configurations only.
 """
 
-from gptlib.figures.diagrams import machine
+from gptlib.figures import drawings
+from gptlib.figures.drawings import machine
 from gptlib.figures.pictures import (
     ATTENTION,
     BROKEN,
@@ -33,6 +34,7 @@ __all__ = [
     "Source",
     "Table",
     "axes",
+    "drawings",
     "inline",
     "label_small_bars",
     "machine",
