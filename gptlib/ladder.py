@@ -90,7 +90,7 @@ def picture(here: str | Collection[str], *, note: str = "") -> Picture:
         note: a sentence for the end of the caption.
     """
     marked = [rung(name).name for name in ([here] if isinstance(here, str) else here)]
-    return drawings.ladder([(r.name, r.sees, r.loss) for r in RUNGS], marked, note)
+    return drawings.ladder(RUNGS, marked, note)
 
 
 # Tables that count
