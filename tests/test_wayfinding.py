@@ -127,7 +127,7 @@ def test_a_section_that_was_renamed_is_found(
         ways["paths"][0]["stops"][1]["sections"][0] = "Guesses"
 
     found = changed(wayfinding, monkeypatch, "paths.yml", rename)
-    assert found == ["book/paths.yml: 04_attention has no section 'Guesses'"]
+    assert found == ["book/paths.yml: 02_guess_the_next_letter has no section 'Guesses'"]
 
 
 def test_a_session_that_is_too_long_is_found(
@@ -137,7 +137,7 @@ def test_a_session_that_is_too_long_is_found(
         ways["sessions"][0]["stops"].append({"tell": "a film", "minutes": 60})
 
     (found,) = changed(wayfinding, monkeypatch, "paths.yml", lengthen)
-    assert "'Pipes first' takes 130 minutes" in found
+    assert "'Pipes and a first guess' takes 150 minutes" in found
 
 
 def test_a_chapter_in_no_session_is_found(
