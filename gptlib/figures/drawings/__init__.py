@@ -2,5 +2,7 @@
 
 from gptlib.figures.drawings.ladder import ladder
 from gptlib.figures.drawings.machine import machine
+from gptlib.figures.drawings.parameters import parameters
+from gptlib.figures.drawings.writing import writing
 
-__all__ = ["ladder", "machine"]
+__all__ = ["ladder", "machine", "parameters", "writing"]
