@@ -383,13 +383,13 @@ def test_a_wide_table_scrolls_inside_itself_with_its_first_column_in_sight(
     browser: Browser, origins: dict[str, str]
 ) -> None:
     origin = origins["disk"]
-    url = f"{origin}/notebooks/09_accounting.html"
+    url = f"{origin}/notebooks/15_real_weights.html"
     with visit(browser, url, origin, width=390) as visited:
         page = visited.page
         page.emulate_media(color_scheme="dark")
         page.evaluate(SETTLED)
         boxes = page.get_by_role("region", name="Table, scrolls sideways").all()
-        assert len(boxes) >= 3
+        assert boxes
         for box in boxes:
             first = box.locator("tbody tr > :first-child").first
             at = first.evaluate("e => e.getBoundingClientRect().x")
