@@ -221,7 +221,7 @@ function player(view) {
     "div",
     { class: "gp-buttons" },
     button("Back", () => at().at - 1),
-    button("Next merge", () => at().at + 1),
+    button("Next", () => at().at + 1),
     play,
     button("To the end", () => at().all),
   );
