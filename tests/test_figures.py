@@ -416,3 +416,13 @@ def test_tables_and_figures_are_literal_for_mathjax() -> None:
     assert ElementTree.fromstring(made).attrib["class"] == "gpt-table mathjax_ignore"
     figure = figures.inline(html_of(drawn()))
     assert ElementTree.fromstring(figure).attrib["class"] == "gpt-figure mathjax_ignore"
+
+
+def test_a_line_that_is_merged_keeps_its_text_and_brackets_what_comes_next() -> None:
+    stages = [list("ab ab"), ["ab", " ", "ab"], ["ab", " ab"]]
+    picture = figures.drawings.merging(stages)
+    assert picture.svg.count("<rect") == 5 + 3 + 2
+    assert picture.svg.count("<path") == 2 + 1  # two pairs, then one
+    assert "[ab] [␣] [ab]" in picture.alt
+    with pytest.raises(ValueError, match="'ba' is not 'ab'"):
+        figures.drawings.merging([["a", "b"], ["ba"]])

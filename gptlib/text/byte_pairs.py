@@ -93,23 +93,24 @@ def encode(text: str, merges: Sequence[Pair], letters: bytes = PLAIN) -> list[in
 
     Cost: a word of n bytes takes up to n passes over it; words that come again take none.
     """
-    ids = {pair: 256 + rank for rank, pair in enumerate(merges)}
+    made = {pair: 256 + rank for rank, pair in enumerate(merges)}
     first = {byte: i for i, byte in enumerate(letters)}
     known: dict[str, list[int]] = {}
     out: list[int] = []
     for word in cut(text):
         if word not in known:
-            known[word] = _join([first[byte] for byte in word.encode()], ids)
+            known[word] = merge_word([first[byte] for byte in word.encode()], made)
         out += known[word]
     return out
 
 
-def _join(word: list[int], ids: Mapping[Pair, int]) -> list[int]:
+def merge_word(word: list[int], made: Mapping[Pair, int]) -> list[int]:
+    """Merge the ids of one word until no pair of neighbours is in `made`, the lowest id first."""
     while len(word) > 1:
-        best = min(pairwise(word), key=lambda pair: ids.get(pair, math.inf))
-        if best not in ids:
+        best = min(pairwise(word), key=lambda pair: made.get(pair, math.inf))
+        if best not in made:
             break
-        word = merge(word, best, ids[best])
+        word = merge(word, best, made[best])
     return word
 
 

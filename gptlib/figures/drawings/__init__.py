@@ -2,5 +2,6 @@
 
 from gptlib.figures.drawings.ladder import ladder
 from gptlib.figures.drawings.machine import machine
+from gptlib.figures.drawings.merging import merging
 
-__all__ = ["ladder", "machine"]
+__all__ = ["ladder", "machine", "merging"]
