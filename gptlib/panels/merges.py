@@ -65,7 +65,7 @@ class MergesPanel(Panel):
     title = "Merge by merge"
     heights = (587, 783)
 
-    text = Text("She sells sea shells. Othello lost 1604 pearls 東京 🎭", most=MOST).tag(
+    text = Text("She sells sea shells. Othello lost 1604 ships 東京 🎭", most=MOST).tag(
         sync=True
     )
     merges = traitlets.Enum(["gpt2", "shakespeare"], "gpt2").tag(sync=True)
