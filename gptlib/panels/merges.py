@@ -65,9 +65,7 @@ class MergesPanel(Panel):
     title = "Merge by merge"
     heights = (587, 783)
 
-    text = Text("She sells sea shells. Othello lost 1604 ships 東京 🎭", most=MOST).tag(
-        sync=True
-    )
+    text = Text("She sells sea shells. Othello lost 1604 ships 東京 🎭", most=MOST).tag(sync=True)
     merges = traitlets.Enum(["gpt2", "shakespeare"], "gpt2").tag(sync=True)
     step = Whole(5, min=0, max=4 * MOST - 1).tag(sync=True)
 

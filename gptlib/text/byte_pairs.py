@@ -46,9 +46,9 @@ def merge(ids: Sequence[int], pair: Pair, new: int) -> list[int]:
 def train(text: str, n_merges: int) -> list[Pair]:
     """Return the merges that `text` teaches, the most frequent pair first.
 
-    Of pairs that occur equally often the one with the lower ids comes first. Fewer merges are
-    returned where no pair occurs twice any more. Each different word is counted once and weighed by
-    how often it occurs, so that 4 MB of text cost seconds.
+    Of pairs that occur equally often the one with the lower ids comes first. Fewer merges
+    are returned where no pair occurs twice any more. Each different word is counted once and
+    weighed by how often it occurs, so that 4 MB of text cost seconds.
     """
     counts = Counter(cut(text))
     words, times = [list(word.encode()) for word in counts], list(counts.values())
@@ -105,7 +105,7 @@ def encode(text: str, merges: Sequence[Pair], letters: bytes = PLAIN) -> list[in
 
 
 def merge_word(word: list[int], made: Mapping[Pair, int]) -> list[int]:
-    """Merge the ids of one word until no pair of neighbours is in `made`, the lowest id first."""
+    """Merge the ids of one word while a pair of neighbours is in `made`, the lowest first."""
     while len(word) > 1:
         best = min(pairwise(word), key=lambda pair: made.get(pair, math.inf))
         if best not in made:

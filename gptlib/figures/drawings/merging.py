@@ -34,8 +34,8 @@ def merging(stages: Sequence[Sequence[str]]) -> Picture:
             parts.append(text(LEFT + CELL * len(whole) + 10, y + 19, says, anchor="start"))
     counts = ", ".join(str(len(stage)) for stage in stages)
     caption = (
-        "Each row is the line after one more merge. Dark: the token that is new in this row. The"
-        f" bracket below a pair: what the next merge joins. Tokens in the line: {counts}."
+        "Each row is the line after one more merge. In strong colour: the token that is new in this"
+        f" row. The bracket below a pair: what the next merge joins. Tokens in the line: {counts}."
     )
     rows = "; ".join(" ".join(f"[{_seen(piece)}]" for piece in stage) for stage in stages)
     picture = svg(LEFT + CELL * len(whole) + 110, ROW * len(stages) + 4, parts)
