@@ -2,5 +2,7 @@
 
 from gptlib.figures.drawings.ladder import ladder
 from gptlib.figures.drawings.machine import machine
+from gptlib.figures.drawings.norm_axes import norm_axes
+from gptlib.figures.drawings.widening import widening
 
-__all__ = ["ladder", "machine"]
+__all__ = ["ladder", "machine", "norm_axes", "widening"]
