@@ -17,34 +17,27 @@ def norm_axes(tokens: Sequence[str], features: int) -> Picture:
         tokens: names of the rows.
         features: how many columns.
     """
-    left, right, top = 62, 62 + CELL * features + 180, 62
-    wide, high = CELL * features, CELL * len(tokens)
+    wide, high, left = CELL * features, CELL * len(tokens), 62
+    upper, lower = 50, 50 + high + 66  # where the grids begin
     row, column = (len(tokens) - 1) // 2, (features - 1) // 2  # the marked ones
-    parts = []
-    for x, name, colour in ((left, "LayerNorm", NORM), (right, "batch norm", RESIDUAL)):
-        parts += [
-            text(x + wide / 2, 18, name, bold=True, size=14),
-            text(x + wide / 2, 50, f"{features} features of each token", size=11),
-            *(
-                text(x - 10, top + CELL * i + 17, word, anchor="end")
-                for i, word in enumerate(tokens)
-            ),
-            *(
-                _cell(x + CELL * j, top + CELL * i, colour if marked else None)
-                for i in range(len(tokens))
-                for j in range(features)
-                for marked in [i == row if name == "LayerNorm" else j == column]
-            ),
-        ]
-    y, x = top + CELL * row, right + CELL * column
+    parts = [text(left + wide / 2, upper - 8, f"{features} features of each token", size=11)]
+    for top, name, colour in ((upper, "LayerNorm", NORM), (lower, "batch norm", RESIDUAL)):
+        middle = left + wide / 2
+        parts.append(text(middle, top - (28 if top == upper else 10), name, bold=True, size=14))
+        for i, word in enumerate(tokens):
+            parts.append(text(left - 10, top + CELL * i + 17, word, anchor="end"))
+            for j in range(features):
+                marked = i == row if top == upper else j == column
+                parts.append(_cell(left + CELL * j, top + CELL * i, colour if marked else None))
+    y, x = upper + CELL * row, left + CELL * column
     parts += [
         _frame(left, y, wide, CELL, NORM),
-        _frame(x, top, CELL, high, RESIDUAL),
+        _frame(x, lower, CELL, high, RESIDUAL),
         wire((left + wide + 4, y + 13), (left + wide + 24, y + 13)),
         text(left + wide + 30, y + 10, "mean, variance", anchor="start", size=11),
         text(left + wide + 30, y + 24, "of one token", anchor="start", size=11),
-        wire((x + 13, top + high + 4), (x + 13, top + high + 24)),
-        text(x + 13, top + high + 38, "mean, variance of one feature", size=11),
+        wire((x + 13, lower + high + 4), (x + 13, lower + high + 24)),
+        text(x + 13, lower + high + 38, "mean, variance of one feature", size=11),
     ]
     caption = (
         f"The same {len(tokens)} tokens of {features} numbers, twice. LayerNorm takes mean and"
@@ -53,10 +46,10 @@ def norm_axes(tokens: Sequence[str], features: int) -> Picture:
     )
     alt = (
         f"Two grids of {len(tokens)} rows, the tokens {', '.join(tokens)}, and {features} columns,"
-        f" the features. On the left the row of {tokens[row]} is framed, from which LayerNorm takes"
-        " mean and variance; on the right a column, from which batch norm takes them."
+        f" the features. In the upper one the row of {tokens[row]} is framed, from which LayerNorm"
+        " takes mean and variance; in the lower one a column, from which batch norm takes them."
     )
-    return Picture(svg(right + wide + 16, top + high + 48, parts), caption, alt)
+    return Picture(svg(left + wide + 120, lower + high + 48, parts), caption, alt)
 
 
 def _cell(x: float, y: float, colour: str | None) -> str:
