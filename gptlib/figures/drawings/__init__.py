@@ -3,5 +3,13 @@
 from gptlib.figures.drawings.ladder import ladder
 from gptlib.figures.drawings.machine import machine
 from gptlib.figures.drawings.merging import merging
+from gptlib.figures.drawings.norm_axes import norm_axes
+from gptlib.figures.drawings.widening import widening
 
-__all__ = ["ladder", "machine", "merging"]
+__all__ = [
+    "ladder",
+    "machine",
+    "merging",
+    "norm_axes",
+    "widening",
+]
