@@ -8,11 +8,13 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 
-from gptlib import GPTConfig, LayerNorm, figures
+from gptlib import GPT, GPTConfig, LayerNorm, figures
 from gptlib.figures import (
     Picture,
     axes,
+    drawings,
     label_small_bars,
     machine,
     pictures,
@@ -357,6 +359,41 @@ def test_the_machine_is_drawn_twice_alike_and_fits_its_width() -> None:
 def test_the_machine_refuses_what_it_would_draw_wrongly() -> None:
     with pytest.raises(ValueError, match="norm_first=True only, got norm_first=False"):
         machine(GPTConfig(norm_first=False), 2, 4)
+
+
+# --- the river, the block and its norms
+
+
+def test_the_river_adds_up_what_it_shows() -> None:
+    shown = words(drawings.river([0.104, -1.0], [("part", figures.NORM, [0.204, 0.5])]))
+    assert [text for text in shown if text[-1].isdigit()] == [
+        *("0.10", "−1.00"),
+        *("+0.20", "+0.50"),
+        *("0.30", "−0.50"),
+    ]
+
+
+@pytest.mark.parametrize("numbers", [[1.0], [1.0, float("nan")]])
+def test_the_river_refuses_what_does_not_add_up(numbers: list[float]) -> None:
+    with pytest.raises(ValueError, match="part must hold 2 finite numbers"):
+        drawings.river([1.0, 2.0], [("part", figures.NORM, numbers)])
+
+
+def test_the_block_shows_the_shapes_that_the_model_has(tiny: GPTConfig) -> None:
+    trace: dict[str, torch.Tensor] = {}
+    GPT(tiny)(torch.zeros(3, 5, dtype=torch.int64), trace=trace)
+    shown = words(drawings.block(tiny, 3, 5))
+    assert str(tuple(trace["blocks.0.attn.weights"].shape)) in shown
+    assert shown.count(str(tuple(trace["blocks.0"].shape))) == 6
+
+
+def test_the_block_refuses_what_it_would_draw_wrongly() -> None:
+    with pytest.raises(ValueError, match="norm_first=True only, got norm_first=False"):
+        drawings.block(GPTConfig(norm_first=False), 2, 4)
+
+
+def test_a_post_ln_stream_meets_two_norms_in_each_block() -> None:
+    assert "24 in a row in 12 blocks" in drawings.norm_orders(12).caption
 
 
 POWER = r"$\mathdefault{10^{2}}$"
