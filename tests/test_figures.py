@@ -403,6 +403,26 @@ def labels_of(svg: str) -> set[str]:
     return set(re.findall(r">([^<>\n]+)</text>", svg))
 
 
+def test_a_target_is_the_letter_after_its_place_in_the_text() -> None:
+    line = "O Romeo, Romeo! wherefore art thou Romeo?"
+    shown = words(figures.drawings.batches(line, [16, 30], 8))
+    letters = [text for text in shown if len(text) == 1]
+    x, y = "wherefor" + "thou␣Rom", "herefore" + "hou␣Rome"
+    assert "".join(letters) == line.replace(" ", "␣") + x + y
+
+
+@pytest.mark.parametrize(
+    ("starts", "fault"), [([], "fit"), ([-1], "fit"), ([33], "fit"), ([2, 10], "overlap")]
+)
+def test_windows_that_do_not_fit_the_text_or_its_drawing_are_refused(
+    starts: list[int], fault: str
+) -> None:
+    line = "O Romeo, Romeo! wherefore art thou Romeo?"
+    figures.drawings.batches(line, [32], 8)
+    with pytest.raises(ValueError, match=fault):
+        figures.drawings.batches(line, starts, 8)
+
+
 def test_dollars_in_labels_are_dollars() -> None:
     labels = ["$$", "$x_$", "_$^$", "costs $1 or $2", r"\$5", r"\mathdefault", POWER]
     with axes() as ax:

@@ -250,6 +250,12 @@ def test_the_replay_names_both_losses_where_they_are_drawn(show: Callable[..., P
         assert {"training batch", "validation"} <= set(words.all_text_contents())
 
 
+def test_the_replay_opens_beside_a_text_that_the_model_had_just_written() -> None:
+    numbers = panels.ReplayPanel().numbers()
+    assert 0 <= numbers["steps"] - numbers["steps before the sample"] < 5
+    assert 0 <= numbers["steps"] - numbers["steps before it"] < 5
+
+
 def test_a_validation_stands_beside_the_training_loss_of_its_own_step(
     show: Callable[..., Page],
 ) -> None:

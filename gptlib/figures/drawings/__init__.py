@@ -1,5 +1,6 @@
 """Drawings made by hand, a file each; the colours are those of the parts they show."""
 
+from gptlib.figures.drawings.batches import batches
 from gptlib.figures.drawings.block import block, norm_orders
 from gptlib.figures.drawings.ladder import ladder
 from gptlib.figures.drawings.machine import machine
@@ -9,6 +10,7 @@ from gptlib.figures.drawings.river import river
 from gptlib.figures.drawings.widening import widening
 
 __all__ = [
+    "batches",
     "block",
     "ladder",
     "machine",
