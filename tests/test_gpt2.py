@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -622,6 +623,22 @@ def test_the_released_numbers_are_accepted(monkeypatch):
     assert "the loss is 3.4800" in gpt2.verify(model).reason
     logits[0, 0, 100] += 0.1
     assert "logit 100 is -43.2126" in gpt2.verify(model).reason
+
+
+def test_the_words_that_the_book_quotes_begin_as_the_proof_expects():
+    quoted = Path(__file__).parent.parent / "notebooks" / "results" / "gpt2_words.json"
+    words = json.loads(quoted.read_text(encoding="utf-8"))["words"]
+    tokenizer = gpt2_tokenizer()
+    ids = {
+        said["prompt"]: tokenizer.encode(said["prompt"] + said["continuation"]) for said in words
+    }
+    from gptlib.storage.gpt2 import proof
+
+    expected = proof._DOG + proof._GREEDY
+    assert tuple(ids["The dog"][: len(expected)]) == expected
+    assert all(
+        len(ids[s["prompt"]]) == s["tokens"] + len(tokenizer.encode(s["prompt"])) for s in words
+    )
 
 
 def test_a_model_is_not_exported_over_a_training_run(cfg, tmp_path):

@@ -6,8 +6,10 @@ from gptlib.figures.drawings.ladder import ladder
 from gptlib.figures.drawings.machine import machine
 from gptlib.figures.drawings.merging import merging
 from gptlib.figures.drawings.norm_axes import norm_axes
+from gptlib.figures.drawings.parameters import parameters
 from gptlib.figures.drawings.river import river
 from gptlib.figures.drawings.widening import widening
+from gptlib.figures.drawings.writing import writing
 
 __all__ = [
     "batches",
@@ -17,6 +19,8 @@ __all__ = [
     "merging",
     "norm_axes",
     "norm_orders",
+    "parameters",
     "river",
     "widening",
+    "writing",
 ]
