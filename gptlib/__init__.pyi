@@ -30,7 +30,7 @@ from .recipe import TrainConfig, learning_rate
 from .run import Run
 from .sampling import FilterTrace, Settings, Step, generate, stream
 from .storage import checkpoint, gpt2
-from .text import corpus, shards, tokenizers
+from .text import byte_pairs, corpus, shards, tokenizers
 from .text.tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
 from .trainer import StepRecord, Trainer
 
@@ -55,6 +55,7 @@ __all__ = [
     "account",
     "accounting",
     "attention",
+    "byte_pairs",
     "checkpoint",
     "config",
     "corpus",

@@ -34,6 +34,9 @@ def compare(path: Path, host: str, folder: Path) -> Run:
         for position, cell in enumerate(notebook.cells):
             cell.id = f"cell-{position}"
     nbformat.write(notebook, folder / path.name)
+    results = path.with_name("results")  # of long experiments, which a chapter reads
+    if results.is_dir():
+        shutil.copytree(results, folder / results.name)
     command = [*LAST, sys.executable, "-m", "pytest", "-q", "--color=no"]
     command += ["-p", "no:cacheprovider", "-p", "nbval.plugin"]
     command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]

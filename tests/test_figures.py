@@ -8,11 +8,13 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 
-from gptlib import GPTConfig, LayerNorm, figures
+from gptlib import GPT, GPTConfig, LayerNorm, figures
 from gptlib.figures import (
     Picture,
     axes,
+    drawings,
     label_small_bars,
     machine,
     pictures,
@@ -359,11 +361,66 @@ def test_the_machine_refuses_what_it_would_draw_wrongly() -> None:
         machine(GPTConfig(norm_first=False), 2, 4)
 
 
+# --- the river, the block and its norms
+
+
+def test_the_river_adds_up_what_it_shows() -> None:
+    shown = words(drawings.river([0.104, -1.0], [("part", figures.NORM, [0.204, 0.5])]))
+    assert [text for text in shown if text[-1].isdigit()] == [
+        *("0.10", "−1.00"),
+        *("+0.20", "+0.50"),
+        *("0.30", "−0.50"),
+    ]
+
+
+@pytest.mark.parametrize("numbers", [[1.0], [1.0, float("nan")]])
+def test_the_river_refuses_what_does_not_add_up(numbers: list[float]) -> None:
+    with pytest.raises(ValueError, match="part must hold 2 finite numbers"):
+        drawings.river([1.0, 2.0], [("part", figures.NORM, numbers)])
+
+
+def test_the_block_shows_the_shapes_that_the_model_has(tiny: GPTConfig) -> None:
+    trace: dict[str, torch.Tensor] = {}
+    GPT(tiny)(torch.zeros(3, 5, dtype=torch.int64), trace=trace)
+    shown = words(drawings.block(tiny, 3, 5))
+    assert str(tuple(trace["blocks.0.attn.weights"].shape)) in shown
+    assert shown.count(str(tuple(trace["blocks.0"].shape))) == 6
+
+
+def test_the_block_refuses_what_it_would_draw_wrongly() -> None:
+    with pytest.raises(ValueError, match="norm_first=True only, got norm_first=False"):
+        drawings.block(GPTConfig(norm_first=False), 2, 4)
+
+
+def test_a_post_ln_stream_meets_two_norms_in_each_block() -> None:
+    assert "24 in a row in 12 blocks" in drawings.norm_orders(12).caption
+
+
 POWER = r"$\mathdefault{10^{2}}$"
 
 
 def labels_of(svg: str) -> set[str]:
     return set(re.findall(r">([^<>\n]+)</text>", svg))
+
+
+def test_a_target_is_the_letter_after_its_place_in_the_text() -> None:
+    line = "O Romeo, Romeo! wherefore art thou Romeo?"
+    shown = words(figures.drawings.batches(line, [16, 30], 8))
+    letters = [text for text in shown if len(text) == 1]
+    x, y = "wherefor" + "thou␣Rom", "herefore" + "hou␣Rome"
+    assert "".join(letters) == line.replace(" ", "␣") + x + y
+
+
+@pytest.mark.parametrize(
+    ("starts", "fault"), [([], "fit"), ([-1], "fit"), ([33], "fit"), ([2, 10], "overlap")]
+)
+def test_windows_that_do_not_fit_the_text_or_its_drawing_are_refused(
+    starts: list[int], fault: str
+) -> None:
+    line = "O Romeo, Romeo! wherefore art thou Romeo?"
+    figures.drawings.batches(line, [32], 8)
+    with pytest.raises(ValueError, match=fault):
+        figures.drawings.batches(line, starts, 8)
 
 
 def test_dollars_in_labels_are_dollars() -> None:
@@ -416,3 +473,13 @@ def test_tables_and_figures_are_literal_for_mathjax() -> None:
     assert ElementTree.fromstring(made).attrib["class"] == "gpt-table mathjax_ignore"
     figure = figures.inline(html_of(drawn()))
     assert ElementTree.fromstring(figure).attrib["class"] == "gpt-figure mathjax_ignore"
+
+
+def test_a_line_that_is_merged_keeps_its_text_and_brackets_what_comes_next() -> None:
+    stages = [list("ab ab"), ["ab", " ", "ab"], ["ab", " ab"]]
+    picture = figures.drawings.merging(stages)
+    assert picture.svg.count("<rect") == 5 + 3 + 2
+    assert picture.svg.count("<path") == 2 + 1  # two pairs, then one
+    assert "[ab] [␣] [ab]" in picture.alt
+    with pytest.raises(ValueError, match="'ba' is not 'ab'"):
+        figures.drawings.merging([["a", "b"], ["ba"]])

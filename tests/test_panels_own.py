@@ -10,9 +10,19 @@ import traitlets
 from browsing import PLACES
 from playwright.sync_api import Browser, Page, expect
 
-from gptlib import GPT, KVCache, accounting, generate, panels, sampling
+from gptlib import (
+    GPT,
+    KVCache,
+    accounting,
+    byte_pairs,
+    corpus,
+    generate,
+    gpt2_tokenizer,
+    panels,
+    sampling,
+)
 from gptlib.config import PRESETS, GPTConfig
-from gptlib.panels import attention, depth, gelu, kv_cache, ledger, replay
+from gptlib.panels import attention, depth, gelu, kv_cache, ledger, merges, replay
 from gptlib.panels.base import Text, page_model
 
 pytestmark = pytest.mark.browser
@@ -238,6 +248,12 @@ def test_the_replay_names_both_losses_where_they_are_drawn(show: Callable[..., P
     for width in PLACES:
         words = show(panels.ReplayPanel(), width).locator("svg").first.locator("text")
         assert {"training batch", "validation"} <= set(words.all_text_contents())
+
+
+def test_the_replay_opens_beside_a_text_that_the_model_had_just_written() -> None:
+    numbers = panels.ReplayPanel().numbers()
+    assert 0 <= numbers["steps"] - numbers["steps before the sample"] < 5
+    assert 0 <= numbers["steps"] - numbers["steps before it"] < 5
 
 
 def test_a_validation_stands_beside_the_training_loss_of_its_own_step(
@@ -588,3 +604,69 @@ def test_a_field_says_how_much_of_a_text_it_left_out(name: str, show: Callable[.
         page.get_by_role("button", name="Reset").click()
         expect(note).to_contain_text(f"up to {trait.most}")
         assert field.input_value() == "ab"
+
+
+MERGED = [
+    *["", " ", "a", panels.MergesPanel().text, "don't  stop\n\n", "mississippi " * 10],
+    *["aaaaaaaaaaaaa", "🙂🙂 漢字 é", "\x85\ufeff \u3000x", "1604 + 23 = 1627", "<b>&amp;</b>"],
+]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "shakespeare"])
+def test_the_last_merge_of_the_panel_leaves_what_byte_pairs_makes_of_the_same_list(
+    name: str, compute: Compute
+) -> None:
+    merges_, letters = merges.stored(name)
+    states = [panels.MergesPanel(text=t, merges=name, step=479).state() for t in MERGED]
+    for text, shown in zip(MERGED, compute(panels.MergesPanel, states), strict=True):
+        ids = byte_pairs.encode(text, merges_, letters)
+        assert [shown[f"token {i}"] for i in range(1, len(ids) + 1)] == ids
+        assert (shown["tokens"], shown["bytes"]) == (len(ids), len(text.encode()))
+
+
+def test_the_panel_holds_the_beginning_of_gpt2s_list_and_what_shakespeare_teaches() -> None:
+    of_gpt2, letters = merges.stored("gpt2")
+    assert of_gpt2 == list(byte_pairs.gpt2()[0][:20_000])
+    assert letters == byte_pairs.gpt2()[1]
+    learned, letters = merges.stored("shakespeare")
+    text = corpus.shakespeare()
+    assert learned == byte_pairs.train(text[: int(0.9 * len(text))], 1000)
+    assert letters == byte_pairs.PLAIN
+
+
+def test_the_first_text_of_the_panel_ends_as_in_gpt2() -> None:
+    panel = panels.MergesPanel(step=479)
+    ids = gpt2_tokenizer().encode(panel.text)
+    assert [panel.numbers()[f"token {i}"] for i in range(1, len(ids) + 1)] == ids
+    assert panel.numbers()["tokens"] == len(ids)
+
+
+def test_merges_are_stepped_played_and_stopped(show: Callable[..., Page]) -> None:
+    page = show(panels.MergesPanel(text="she sells", step=1))
+    readout, play = page.locator(".gp-readout"), page.get_by_role("button", name="Play")
+    expect(readout).to_contain_text("After 1 of 7 merges: 8 tokens for 9 bytes")
+    page.get_by_role("button", name="Next").click()
+    expect(readout).to_contain_text("After 2 of 7")
+    for _ in range(3):
+        page.get_by_role("button", name="Back").press("Enter")
+    expect(readout).to_contain_text("After 0 of 7")
+    play.press("Enter")
+    expect(page.get_by_role("button", name="Stop")).to_be_focused()
+    expect(readout).to_contain_text("After all 7 merges", timeout=10_000)
+    expect(play).to_be_focused()  # its name again
+    play.click()
+    expect(readout).to_contain_text("After 1 of 7")  # from the beginning
+    page.get_by_role("button", name="To the end").click()
+    expect(readout).to_contain_text("No other pair is on the list")
+    expect(play).to_be_visible()
+
+
+def test_a_text_in_merges_is_shown_with_its_spaces_and_never_read_as_markup(
+    show: Callable[..., Page],
+) -> None:
+    page = show(panels.MergesPanel(text="<b>$x$</b> é", step=0))
+    tokens = page.get_by_role("region", name="The text in tokens")
+    expect(tokens).to_have_text("<b>$x$</b>␣c3a9")
+    assert tokens.locator("b").count() == 0
+    page.get_by_role("button", name="To the end").click()
+    expect(tokens).to_contain_text("é2634")

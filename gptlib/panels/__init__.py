@@ -13,6 +13,7 @@ from gptlib.panels.kv_cache import CachePanel
 from gptlib.panels.layer_norm import LayerNormPanel
 from gptlib.panels.ledger import LedgerPanel
 from gptlib.panels.machine import MachinePanel
+from gptlib.panels.merges import MergesPanel
 from gptlib.panels.playground import PlaygroundPanel
 from gptlib.panels.questions import QuestionsPanel, ask
 from gptlib.panels.replay import ReplayPanel
@@ -25,6 +26,7 @@ __all__ = [
     "LayerNormPanel",
     "LedgerPanel",
     "MachinePanel",
+    "MergesPanel",
     "Panel",
     "PlaygroundPanel",
     "QuestionsPanel",

@@ -46,7 +46,7 @@ class ReplayPanel(Panel):
     title = "A training run, replayed"
     heights = (606, 1098)
 
-    row = Whole(90, min=0, max=MOST_ROWS - 1).tag(sync=True)
+    row = Whole(76, min=0, max=MOST_ROWS - 1).tag(sync=True)  # beside the text of step 300
     log_steps = traitlets.Bool(True).tag(sync=True)
     history = History().tag(sync=True)
 

@@ -215,7 +215,7 @@ def gpt2_tokenizer() -> GPT2Tokenizer:
     # In GPT-2 the id of a piece is its merge rank, so encoder.json alone says everything; vocab.bpe
     # lists the same merges in the same order.
     encoder = json.loads(vocabulary_files()["encoder.json"].read_bytes())
-    byte_of = _byte_of_printed_char()
+    byte_of = byte_of_printed_char()
     ranks = {
         bytes(byte_of[char] for char in piece): token_id
         for piece, token_id in encoder.items()
@@ -291,7 +291,7 @@ def _verified(path: Path, wanted: str) -> Path:
     return path
 
 
-def _byte_of_printed_char() -> dict[str, int]:
+def byte_of_printed_char() -> dict[str, int]:
     """Undo the trick by which encoder.json prints bytes: 188 as themselves, 68 from U+0100 on."""
     plain = [value for value in range(256) if chr(value).isprintable() and chr(value) != " "]
     others = [value for value in range(256) if value not in plain]

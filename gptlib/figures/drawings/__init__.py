@@ -1,8 +1,26 @@
 """Drawings made by hand, a file each; the colours are those of the parts they show."""
 
+from gptlib.figures.drawings.batches import batches
+from gptlib.figures.drawings.block import block, norm_orders
 from gptlib.figures.drawings.ladder import ladder
 from gptlib.figures.drawings.machine import machine
+from gptlib.figures.drawings.merging import merging
+from gptlib.figures.drawings.norm_axes import norm_axes
 from gptlib.figures.drawings.parameters import parameters
+from gptlib.figures.drawings.river import river
+from gptlib.figures.drawings.widening import widening
 from gptlib.figures.drawings.writing import writing
 
-__all__ = ["ladder", "machine", "parameters", "writing"]
+__all__ = [
+    "batches",
+    "block",
+    "ladder",
+    "machine",
+    "merging",
+    "norm_axes",
+    "norm_orders",
+    "parameters",
+    "river",
+    "widening",
+    "writing",
+]
