@@ -146,8 +146,7 @@ def test_nothing_is_loaded_from_another_host(site: Site) -> None:
 @pytest.mark.parametrize("page", [p for p in toc_pages() if p.startswith("notebooks/")])
 def test_a_chapter_offers_its_notebook(site: Site, page: str) -> None:
     links = [attrs for tag, attrs in elements(pages(site)[page]) if tag == "a"]
-    offers = [attrs for attrs in links if "download" in attrs]
-    (button,) = [attrs for attrs in offers if attrs["href"].endswith(".ipynb")]
+    (button,) = [a for a in links if "download" in a and a["href"].endswith(".ipynb")]
     offered = (site.html / page).parent / button["href"]
     source = ROOT / f"{page}.ipynb"
     assert json.loads(offered.read_text("utf-8")) == json.loads(source.read_text("utf-8"))
