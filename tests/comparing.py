@@ -37,6 +37,8 @@ def compare(path: Path, host: str, folder: Path) -> Run:
     results = path.with_name("results")  # of long experiments, which a chapter reads
     if results.is_dir():
         shutil.copytree(results, folder / results.name)
+    for text in path.parent.glob("*.txt"):  # that a page offers, and reads
+        shutil.copy(text, folder)
     command = [*LAST, sys.executable, "-m", "pytest", "-q", "--color=no"]
     command += ["-p", "no:cacheprovider", "-p", "nbval.plugin"]
     command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
