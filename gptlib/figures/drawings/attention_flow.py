@@ -45,8 +45,8 @@ def attention_flow(words: Sequence[str], x: Rows, q: Sequence[float], k: Rows, v
         *_sum(words[-1], weights, v, out, middles),
     ]
     caption = (
-        f"“{words[-1]}” reads. Its query meets every key; the products become weights that sum to 1;"
-        " the values, each times its weight, are summed. A later token is crossed out before the"
+        f"“{words[-1]}” reads. Its query meets every key; the products become weights that sum to"
+        " 1; the values, each times its weight, are summed. A later token is crossed out before the"
         " softmax: e to the power of −∞ is 0."
     )
     alt = f"The flow for “{words[-1]}” from top to bottom: " + "; ".join(

@@ -38,7 +38,7 @@ def soft_search(
         text(479, 20, "value", bold=True),
         text(479, 35, "what I hand over", size=11),
         box(6, middle - 22, 128, 44, ATTENTION, wish, "asks once"),
-        text(633, middle - 34, "mixture", bold=True),
+        text(633, middle - 34, "blend", bold=True),
         text(633, middle - 19, "in these shares", size=11),
         box(580, middle - 10, 106, 30, ATTENTION, "what is read"),
     ]
@@ -56,8 +56,8 @@ def soft_search(
         ]
     parts.append(wire((572, middle + 5), (580, middle + 5)))
     caption = (
-        "A search with soft matches. The query is held against every key, and what is handed over is"
-        " a mixture of all values, most of it from the keys that fit."
+        "A search with soft matches. The query is held against every key, and what is handed over"
+        " is a blend of all values, most of it from the keys that fit."
     )
     alt = f"A query, {wish}, beside cards: " + "; ".join(
         f"{name}, key {label}, value {content}, share {share:.0%}"
