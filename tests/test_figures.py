@@ -1,5 +1,6 @@
 """Figures: page colours only, escaped words, repeatable bytes, nothing left behind."""
 
+import math
 import re
 import urllib.parse
 from xml.etree import ElementTree
@@ -394,6 +395,42 @@ def test_the_block_refuses_what_it_would_draw_wrongly() -> None:
 
 def test_a_post_ln_stream_meets_two_norms_in_each_block() -> None:
     assert "24 in a row in 12 blocks" in drawings.norm_orders(12).caption
+
+
+# --- drawings of attention
+
+TOY = {
+    "words": ["cat", "it"],
+    "x": [(1, 0), (0, 1)],
+    "q": (2, 0),
+    "k": [(1, 0), (0, 0)],
+    "v": [(0, 3), (0, 1)],
+}
+
+
+def test_the_flow_of_attention_shows_the_numbers_that_attention_gives() -> None:
+    shown = words(figures.drawings.attention_flow(**TOY))
+    power = math.exp(2 / math.sqrt(2))
+    share = power / (power + 1)
+    mean = share * 3 + (1 - share)
+    for number in ("1.41", f"{power:.2f}", f"{share:.2f}", f"(0, {mean:.2f})", "−∞"):
+        assert number in shown
+
+
+def test_the_flow_of_attention_refuses_tokens_that_do_not_match() -> None:
+    with pytest.raises(ValueError, match="2 words, 1 tokens"):
+        figures.drawings.attention_flow(**{**TOY, "x": [(1, 0)]})
+    with pytest.raises(ValueError, match="as long as the query, 3"):
+        figures.drawings.attention_flow(**{**TOY, "q": (2, 0, 0)})
+
+
+def test_the_shares_of_a_search_are_the_softmax_of_its_scores() -> None:
+    cards = [("a", "noun", "1"), ("b", "verb", "2")]
+    picture = figures.drawings.soft_search("a noun?", cards, [math.log(3), 0.0])
+    assert "75 %" in words(picture)
+    assert "25 %" in words(picture)
+    with pytest.raises(ValueError, match="2 cards, 1 scores"):
+        figures.drawings.soft_search("a noun?", cards, [1.0])
 
 
 POWER = r"$\mathdefault{10^{2}}$"

@@ -1,5 +1,6 @@
 """Drawings made by hand, a file each; the colours are those of the parts they show."""
 
+from gptlib.figures.drawings.attention_flow import attention_flow
 from gptlib.figures.drawings.batches import batches
 from gptlib.figures.drawings.block import block, norm_orders
 from gptlib.figures.drawings.ladder import ladder
@@ -8,10 +9,12 @@ from gptlib.figures.drawings.merging import merging
 from gptlib.figures.drawings.norm_axes import norm_axes
 from gptlib.figures.drawings.parameters import parameters
 from gptlib.figures.drawings.river import river
+from gptlib.figures.drawings.soft_search import soft_search
 from gptlib.figures.drawings.widening import widening
 from gptlib.figures.drawings.writing import writing
 
 __all__ = [
+    "attention_flow",
     "batches",
     "block",
     "ladder",
@@ -21,6 +24,7 @@ __all__ = [
     "norm_orders",
     "parameters",
     "river",
+    "soft_search",
     "widening",
     "writing",
 ]

@@ -74,7 +74,7 @@ def machine(cfg: GPTConfig, batch: int, length: int) -> Picture:
         parts.append(text(306, y + 15, letters, size=11, anchor="start", mono=True))
     width = 310 + 8 * max(len(shape) for _, _, shape, _ in stages)
     caption = (
-        f"{B} rows of {T} ids go in; {B} × {T} rows of {V:,} scores come out. From the first sum to"
+        f"{B} rows of {T} ids go in; {B} × {T} rows of {V:,} logits come out. From the first sum to"
         f" the final LayerNorm the grey residual stream keeps one shape, {flow}, so that a block"
         " can follow a block."
     )
