@@ -35,9 +35,10 @@ def lines(path: Path) -> int:
 
 
 def words(path: Path) -> int:
-    """Count the words of a chapter's prose, without markup."""
+    """Count the words of a chapter's prose, without markup, displayed formulas and code."""
     cells = nbformat.read(path, as_version=4).cells
     prose = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    prose = re.sub(r"^```.*?^```|\$\$.+?\$\$", " ", prose, flags=re.DOTALL | re.MULTILINE)
     return len(re.sub(r"<[^>]+>", " ", prose).split())
 
 
