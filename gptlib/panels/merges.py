@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +33,7 @@ def pack(merges: list[byte_pairs.Pair]) -> str:
 
 
 @functools.cache
-def stored(name: str) -> tuple[list[byte_pairs.Pair], bytes]:
+def stored(name: str) -> tuple[list[byte_pairs.Pair], Sequence[int]]:
     """Return a list of merges as the page has it, and the bytes of the first 256 ids."""
     lists = dict(re.findall(r'(\w+):\s*"([^"]*)"', STORED.read_text(encoding="utf-8")))
     ids = np.frombuffer(base64.b64decode(lists[name]), dtype="<u2").reshape(-1, 2)

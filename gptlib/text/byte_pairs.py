@@ -23,7 +23,7 @@ from gptlib.text import tokenizers
 
 Pair = tuple[int, int]  # two ids that become one
 
-PLAIN = bytes(range(256))  # the byte of each of the first 256 ids: here its own number
+PLAIN = range(256)  # bytes stand for themselves
 _WORD = regex.compile(tokenizers.GPT2_PATTERN)
 
 
@@ -83,7 +83,7 @@ def train(text: str, n_merges: int) -> list[Pair]:
     return merges
 
 
-def encode(text: str, merges: Sequence[Pair], letters: bytes = PLAIN) -> list[int]:
+def encode(text: str, merges: Sequence[Pair], letters: Sequence[int] = PLAIN) -> list[int]:
     """Return the ids of a text: in each word, always the earliest merge of the list that fits.
 
     Args:
@@ -114,7 +114,7 @@ def merge_word(word: list[int], made: Mapping[Pair, int]) -> list[int]:
     return word
 
 
-def pieces(merges: Iterable[Pair], letters: bytes = PLAIN) -> list[bytes]:
+def pieces(merges: Iterable[Pair], letters: Sequence[int] = PLAIN) -> list[bytes]:
     """Return the bytes that each id stands for; a merge joins those of its two parts."""
     out = [bytes([byte]) for byte in letters]
     for left, right in merges:
@@ -122,7 +122,7 @@ def pieces(merges: Iterable[Pair], letters: bytes = PLAIN) -> list[bytes]:
     return out
 
 
-def decode(ids: Iterable[int], merges: Sequence[Pair], letters: bytes = PLAIN) -> str:
+def decode(ids: Iterable[int], merges: Sequence[Pair], letters: Sequence[int] = PLAIN) -> str:
     """Return the text of `ids`; bytes that are not UTF-8 become U+FFFD."""
     known = pieces(merges, letters)
     return b"".join(known[i] for i in ids).decode("utf-8", errors="replace")
