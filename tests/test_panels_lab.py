@@ -16,7 +16,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 from nbformat.v4 import new_code_cell, new_notebook, new_output
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, FloatRect, Locator, Page
 
 from gptlib import GPTConfig, figures
 
@@ -173,11 +173,21 @@ def _wait_for(url: str, server: subprocess.Popen, log: Path) -> None:
     pytest.fail(f"JupyterLab did not start:\n{log.read_text()}")
 
 
+def at_rest(page: Page, element: Locator) -> FloatRect:
+    """Return where an element is once nothing above it moves it any more."""
+    before = None
+    while True:
+        element.scroll_into_view_if_needed()
+        box = element.bounding_box()
+        if box is not None and box == before:
+            return box
+        before = box
+        page.wait_for_timeout(300)
+
+
 def drag(page: Page, slider: Locator, to: float) -> None:
     """Move a slider's thumb with the mouse to a share of its length."""
-    slider.scroll_into_view_if_needed()
-    box = slider.bounding_box()
-    assert box is not None
+    box = at_rest(page, slider)
     value, low, high = (
         float(slider.evaluate(f"e => e.{name}")) for name in ("value", "min", "max")
     )
