@@ -12,7 +12,7 @@ PRECISIONS = ["float32", "bfloat16", "int8"]
 
 @pytest.fixture(scope="module")
 def trained():
-    """A small model that has learnt something, and text it has not seen."""
+    """A small model that has learned something, and text it has not seen."""
     tokens = np.frombuffer(b"To be, or not to be, that is the question. " * 200, np.uint8)
     torch.manual_seed(0)
     cfg = GPTConfig(vocab_size=256, context_length=32, emb_dim=32, n_heads=4, n_layers=2)

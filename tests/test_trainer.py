@@ -32,7 +32,7 @@ def equal(a, b):
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def test_the_loss_falls_far_below_ln_v_on_a_text_that_can_be_learnt(trainer):
+def test_the_loss_falls_far_below_ln_v_on_a_text_that_can_be_learned(trainer):
     history = trainer.run(progress=False)
     assert history[0].loss == pytest.approx(math.log(50), abs=0.2)
     assert trainer.evaluations[-1].loss < 1.0

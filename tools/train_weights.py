@@ -151,7 +151,7 @@ context of {cfg.context_length} bytes, a tied head (`GPTConfig.preset("mini")`).
 - **Loss.** {best:.3f} nats per byte on held-out text (ln 256 is 5.545). Over the last twentieth of
   the steps, the rate near 0, it moved by {max(late) - min(late):.3f}; the whole curve and samples
   along the way are in `history.json`.
-- **Limits.** It has learnt spelling, layout and rhythm, and means nothing by them. It knows no
+- **Limits.** It has learned spelling, layout and rhythm, and means nothing by them. It knows no
   other language, no facts, and no text after 1616.
 - **Licence.** MIT, as the package.
 """
