@@ -397,6 +397,23 @@ def test_a_post_ln_stream_meets_two_norms_in_each_block() -> None:
     assert "24 in a row in 12 blocks" in drawings.norm_orders(12).caption
 
 
+# --- prefill and decode
+
+
+def test_a_decode_step_computes_one_row_and_keeps_those_of_the_cache() -> None:
+    picture = drawings.prefill_decode("abc", "d")
+    prefill, step = 3 * 9 + 6 + 3 * 3 + 3, 9 + 4 + 3 + 3  # squares
+    assert picture.svg.count('fill-opacity="0.85"') == prefill + step + 1  # and the legend's
+    assert picture.svg.count('fill-opacity="0.32"') == 3 * 6 + 1
+    assert "1 new row; the cache holds 4 afterwards" in words(picture)
+
+
+@pytest.mark.parametrize(("prompt", "written"), [("", "a"), ("abcdefgh", "ij")])
+def test_prefill_needs_a_prompt_that_fits_the_drawing(prompt: str, written: str) -> None:
+    with pytest.raises(ValueError, match="need a prompt and at most 9 tokens"):
+        drawings.prefill_decode(prompt, written)
+
+
 # --- drawings of attention
 
 TOY = {

@@ -8,6 +8,7 @@ from gptlib.figures.drawings.machine import machine
 from gptlib.figures.drawings.merging import merging
 from gptlib.figures.drawings.norm_axes import norm_axes
 from gptlib.figures.drawings.parameters import parameters
+from gptlib.figures.drawings.prefill_decode import prefill_decode
 from gptlib.figures.drawings.river import river
 from gptlib.figures.drawings.soft_search import soft_search
 from gptlib.figures.drawings.widening import widening
@@ -23,6 +24,7 @@ __all__ = [
     "norm_axes",
     "norm_orders",
     "parameters",
+    "prefill_decode",
     "river",
     "soft_search",
     "widening",
