@@ -49,7 +49,9 @@ def prefill_decode(prompt: Sequence[str], written: Sequence[str]) -> Picture:
 
 
 def _headings(after: float) -> str:
-    named = [(x + 24, name) for name, x in COLUMNS.items() if name != "scores"]
+    named: list[tuple[float, str]] = [
+        (x + 24, name) for name, x in COLUMNS.items() if name != "scores"
+    ]
     named += [(COLUMNS["scores"] + 24, "scores"), (after + 24, "feed-forward")]
     return "".join(text(x, 16, name) for x, name in [*named, (after + 128, "logits")])
 
