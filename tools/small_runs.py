@@ -27,6 +27,7 @@ def trained(
     rate: float,
     warmup: int = 0,
     build: Callable[[GPTConfig], GPT] = GPT,
+    looks: Mapping[int, Callable[[Trainer], object]] | None = None,
     **changes: Any,
 ) -> Trainer:
     """Train one small GPT on Shakespeare's bytes at a constant rate after the warm-up.
@@ -34,6 +35,7 @@ def trained(
     Args:
         seed: of the first weights and of the batches.
         build: makes the model, from torch's global generator.
+        looks: what is called with the trainer after so many steps, and changes nothing of it.
         changes: what differs from SHAPE, as fields of GPTConfig.
     """
     torch.manual_seed(seed)
@@ -49,13 +51,18 @@ def trained(
         seed=seed,
     )
     trainer = Trainer(model, *ladder.texts(), plan)
+    for stop, look in sorted((looks or {}).items()):
+        trainer.run(stop - len(trainer.history), progress=False)
+        look(trainer)
     trainer.run(progress=False)
     return trainer
 
 
 def curve(trainer: Trainer) -> list[list[float]]:
     """Return the validation loss after some numbers of steps, in nats per byte."""
-    return [[record.step, round(record.loss, 4)] for record in trainer.evaluations]
+    every = trainer.config.eval_every  # there may have been looks in between
+    records = [record for record in trainer.evaluations if record.step % every == 0]
+    return [[record.step, round(record.loss, 4)] for record in records]
 
 
 def frequencies(context_length: int) -> float:
@@ -74,6 +81,33 @@ def alike(trainer: Trainer) -> float:
     x = torch.nn.functional.normalize(last, dim=-1)  # (B, T, C)
     B, T, _ = x.shape
     return float(((x @ x.mT).sum() - B * T) / (B * T * (T - 1)))
+
+
+def gradient_ratio(trainer: Trainer) -> float:
+    """Return the gradient norm of the last block over the first one's, on the validation windows.
+
+    The gradients of the trainer's next step are its own again.
+    """
+    model = trainer.model
+    model.zero_grad(set_to_none=True)
+    model.loss(*map(torch.from_numpy, trainer.val_windows)).backward()
+    first, last = (
+        math.sqrt(sum(float(p.grad.square().sum()) for p in block.parameters()))
+        for block in (model.blocks[0], model.blocks[-1])
+    )
+    model.zero_grad(set_to_none=True)
+    return last / max(first, 1e-38)  # the smallest that float32 holds in full
+
+
+@torch.no_grad()
+def alike_across(trainer: Trainer) -> float:
+    """Return the mean cosine of the last vectors of two windows, after the last block."""
+    trace: dict[str, torch.Tensor] = {}
+    trainer.model(torch.from_numpy(trainer.val_windows[0]), trace=trace)
+    last = trace[f"blocks.{trainer.model.cfg.n_layers - 1}"][:, -1]  # (B, C)
+    x = torch.nn.functional.normalize(last, dim=-1)
+    B = len(x)
+    return float(((x @ x.mT).sum() - B) / (B * (B - 1)))
 
 
 def store(topic: str, results: Mapping[str, Any]) -> None:
