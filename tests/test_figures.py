@@ -537,3 +537,35 @@ def test_a_line_that_is_merged_keeps_its_text_and_brackets_what_comes_next() -> 
     assert "[ab] [␣] [ab]" in picture.alt
     with pytest.raises(ValueError, match="'ba' is not 'ab'"):
         figures.drawings.merging([["a", "b"], ["ba"]])
+
+
+# --- messages of the backward pass
+
+
+def test_the_graph_of_backward_shows_the_slopes_that_steps_measure() -> None:
+    w, x, y, h = 0.3, 1.5, -0.4, 1e-6
+
+    def loss(w: float, x: float) -> float:
+        return (math.tanh(w * x) - y) ** 2
+
+    by_w = (loss(w + h, x) - loss(w - h, x)) / (2 * h)
+    by_x = (loss(w, x + h) - loss(w, x - h)) / (2 * h)
+    shown = words(drawings.backward_graph(w, x, y))
+    assert {f"{by_w:.3g}", f"{by_x:.3g}", f"{loss(w, x):.3g}"} <= set(shown)
+
+
+def test_the_graph_of_backward_refuses_what_is_not_finite() -> None:
+    with pytest.raises(ValueError, match="w, x and y must be finite"):
+        drawings.backward_graph(w=math.inf)
+
+
+def test_backward_gives_each_part_of_the_machine_its_rule() -> None:
+    picture = drawings.backward_machine()
+    assert picture.alt.index("loss") < picture.alt.index("head") < picture.alt.index("token")
+    assert words(picture).count("a copy around, a copy through") == 2
+
+
+def test_the_rules_of_backward_cross_over_at_a_product_only() -> None:
+    assert [w for w in words(drawings.backward_rules()) if "·" in w or "+ h" in w] == [
+        *("g · b", "g · a", "g + h"),
+    ]

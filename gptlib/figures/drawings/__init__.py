@@ -1,6 +1,7 @@
 """Drawings made by hand, a file each; the colours are those of the parts they show."""
 
 from gptlib.figures.drawings.attention_flow import attention_flow
+from gptlib.figures.drawings.backward import backward_graph, backward_machine, backward_rules
 from gptlib.figures.drawings.batches import batches
 from gptlib.figures.drawings.block import block, norm_orders
 from gptlib.figures.drawings.ladder import ladder
@@ -16,6 +17,9 @@ from gptlib.figures.drawings.writing import writing
 
 __all__ = [
     "attention_flow",
+    "backward_graph",
+    "backward_machine",
+    "backward_rules",
     "batches",
     "block",
     "ladder",
