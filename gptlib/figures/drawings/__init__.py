@@ -3,6 +3,7 @@
 from gptlib.figures.drawings.attention_flow import attention_flow
 from gptlib.figures.drawings.batches import batches
 from gptlib.figures.drawings.block import block, norm_orders
+from gptlib.figures.drawings.dice import dice
 from gptlib.figures.drawings.ladder import ladder
 from gptlib.figures.drawings.machine import machine
 from gptlib.figures.drawings.merging import merging
@@ -17,6 +18,7 @@ __all__ = [
     "attention_flow",
     "batches",
     "block",
+    "dice",
     "ladder",
     "machine",
     "merging",
