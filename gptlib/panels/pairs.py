@@ -87,7 +87,7 @@ class PairsPanel(Panel):
 
     script = "panels/pairs.js"
     title = "Guess, roll, pay"
-    heights = (640, 900)
+    heights = (578, 975)
 
     text = Text("To be, or not to be", most=MOST).tag(sync=True)
     table = traitlets.Enum(["pairs", "frequencies"], "pairs").tag(sync=True)

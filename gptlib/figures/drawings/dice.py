@@ -9,7 +9,7 @@ from itertools import accumulate
 from gptlib.figures.pictures import HEAD, Picture
 from gptlib.figures.strokes import svg, text
 
-LEFT, WIDE, TOP, HIGH = 20, 600, 46, 42  # pixels: where the line lies, and how thick it is
+LEFT, WIDE, TOP, HIGH = 14, 405, 46, 42  # pixels: where the line lies, and how thick it is
 
 
 def dice(shares: Sequence[tuple[str, float]], thrown: float) -> Picture:
@@ -28,9 +28,10 @@ def dice(shares: Sequence[tuple[str, float]], thrown: float) -> Picture:
     if not 0 <= thrown < 1:
         raise ValueError(f"the number must be at least 0 and below 1, got {thrown:g}")
     hit = next(i for i, end in enumerate(ends) if thrown < end or i == len(ends) - 1)
-    parts = [_mark(thrown), _end(0)]
+    parts = [_end(0)]
     for i, ((name, share), end) in enumerate(zip(shares, ends, strict=True)):
         parts += [_piece(name, share, end, chosen=i == hit), _end(end)]
+    parts.append(_mark(thrown))
     name = shares[hit][0]
     caption = (
         f"The chances of a row side by side. The number {thrown:.3f} was thrown; it lies on the"
@@ -63,7 +64,7 @@ def _end(share: float) -> str:
 def _mark(thrown: float) -> str:
     x = _at(thrown)
     return (
-        text(min(max(x, 60), WIDE), 18, f"thrown: {thrown:.3f}", bold=True)
+        text(min(max(x, 60), LEFT + WIDE - 50), 18, f"thrown: {thrown:.3f}", bold=True)
         + f'<path d="M{x:.1f} 26V{TOP + 6}m-5 -8l5 8l5 -8" fill="none" stroke="currentColor"'
         ' stroke-width="2"/>'
     )
