@@ -569,3 +569,30 @@ def test_the_rules_of_backward_cross_over_at_a_product_only() -> None:
     assert [w for w in words(drawings.backward_rules()) if "·" in w or "+ h" in w] == [
         *("g · b", "g · a", "g + h"),
     ]
+
+
+# --- the dice
+
+
+def test_the_dice_fall_on_the_piece_that_is_drawn_as_hit() -> None:
+    shares = [("a", 0.5), ("b", 0.25), ("c", 0.25)]
+    for thrown, name in ((0.0, "a"), (0.4999, "a"), (0.5, "b"), (0.75, "c"), (0.9999, "c")):
+        picture = figures.drawings.dice(shares, thrown)
+        assert f"the piece of “{name}”" in picture.caption
+        assert picture.svg.count('fill-opacity="0.75"') == 1
+    assert {"0", "0.50", "0.75", "1"} <= set(words(figures.drawings.dice(shares, 0.3)))
+
+
+@pytest.mark.parametrize(
+    ("shares", "thrown", "what"),
+    [
+        ([("a", 0.5)], 0.1, "must sum to 1"),
+        ([("a", 1.0)], 1.0, "below 1"),
+        ([("a", 1.0)], -0.1, "0"),
+    ],
+)
+def test_the_dice_refuse_what_is_no_line_from_0_to_1(
+    shares: list[tuple[str, float]], thrown: float, what: str
+) -> None:
+    with pytest.raises(ValueError, match=what):
+        figures.drawings.dice(shares, thrown)

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import traitlets
 from browsing import PLACES
@@ -18,11 +19,12 @@ from gptlib import (
     corpus,
     generate,
     gpt2_tokenizer,
+    ladder,
     panels,
     sampling,
 )
 from gptlib.config import PRESETS, GPTConfig
-from gptlib.panels import attention, depth, gelu, kv_cache, ledger, merges, replay
+from gptlib.panels import attention, depth, gelu, kv_cache, ledger, merges, pairs, replay
 from gptlib.panels.base import Text, page_model
 
 pytestmark = pytest.mark.browser
@@ -670,3 +672,80 @@ def test_a_text_in_merges_is_shown_with_its_spaces_and_never_read_as_markup(
     assert tokens.locator("b").count() == 0
     page.get_by_role("button", name="To the end").click()
     expect(tokens).to_contain_text("é2634")
+
+
+def test_the_chances_of_the_page_are_those_of_the_ladders_tables(compute: Compute) -> None:
+    train, _ = ladder.texts()
+    frequencies, after = ladder.table(train, 0), ladder.table(train, 1)
+    for byte in range(256):
+        assert np.array_equal(pairs.chances("pairs", byte), after[byte])
+        assert np.array_equal(pairs.chances("frequencies", byte), frequencies)
+    text = "Zounds, that's 4 €!\n"
+    for table in ("pairs", "frequencies"):
+        (shown,) = compute(panels.PairsPanel, [panels.PairsPanel(text=text, table=table).state()])
+        pasts = [
+            frequencies,
+            *(after[b] if table == "pairs" else frequencies for b in text.encode()),
+        ]
+        paid = [-np.log(p[b]) for p, b in zip(pasts, text.encode(), strict=False)]
+        assert [shown[f"surprise {i}"] for i in range(1, len(paid) + 1)] == pytest.approx(paid)
+        assert shown["nats in all"] == pytest.approx(sum(paid))
+        assert shown["perplexity"] == pytest.approx(np.exp(np.mean(paid)))
+        assert shown["chance 1"] == pytest.approx(pasts[-1].max(), rel=1e-12)
+
+
+def test_the_rolls_of_the_page_hit_a_letter_as_often_as_it_is_likely(compute: Compute) -> None:
+    states = [panels.PairsPanel(text="th", roll=roll).state() for roll in range(2000)]
+    shown = compute(panels.PairsPanel, states)
+    assert shown[::100] == [panels.PairsPanel(**state).numbers() for state in states[::100]]
+    hit = np.array([numbers["letter drawn"] for numbers in shown])
+    for letter, chance in ((shown[0][f"letter {i}"], shown[0][f"chance {i}"]) for i in (1, 2, 3)):
+        assert abs(np.mean(hit == letter) - chance) < 4 * np.sqrt(chance / len(hit))
+
+
+def test_a_number_past_all_letters_draws_none() -> None:
+    p = pairs.chances("pairs", ord("q"))
+    ranked = sorted(pairs.stored().letters, key=lambda letter: (-p[letter], letter))
+    assert pairs.drawn(p, ranked, 0.0) == ord("u")
+    assert pairs.drawn(p, ranked, p[ranked[0]]) == ranked[1]  # a piece ends before its end
+    assert pairs.drawn(p, ranked, 1 - 2**-53) == -1
+
+
+def test_letters_are_rolled_for_and_added_until_the_field_is_full(
+    show: Callable[..., Page],
+) -> None:
+    page = show(panels.PairsPanel(text="q", roll=0))
+    field, readout = page.get_by_label("text", exact=True), page.locator(".gp-readout")
+    add, ten = (page.get_by_role("button", name=name) for name in ("Add the letter", "Add ten"))
+    expect(readout).to_contain_text("0.2664 falls on “u”")
+    page.get_by_role("button", name="Roll").press("Enter")
+    expect(readout).to_contain_text("The number 0.6271")
+    expect(field).to_have_value("q")
+    add.click()
+    expect(field).to_have_value("qu")
+    expect(readout).to_contain_text("The number 0.7343")
+    for many in (12, 22):
+        ten.press("Enter")
+        expect(readout).to_contain_text(f"for each of {many} bytes")
+    alone = panels.PairsPanel(text="qu", roll=2)
+    for _ in range(20):
+        drawn = chr(int(alone.numbers()["letter drawn"]))
+        alone.text, alone.roll = alone.text + drawn, alone.roll + 1
+    expect(field).to_have_value(alone.text)
+    for _ in range(6):
+        ten.press("Enter")
+    expect(readout).to_contain_text("for each of 80 bytes")
+    for button in (add, ten):
+        expect(button).to_be_disabled()
+
+
+def test_the_bill_shows_a_text_with_its_spaces_and_never_reads_it_as_markup(
+    show: Callable[..., Page],
+) -> None:
+    page = show(panels.PairsPanel(text="<b> $x$\n</b>é"))
+    bill = page.get_by_role("region", name="The bill")
+    signs = bill.locator("> span").evaluate_all("all => all.map(e => e.firstChild.textContent)")
+    assert "".join(signs) == "<b>␣$x$⏎</b>c3a9"
+    assert bill.locator("b").count() == 0
+    page.get_by_label("text", exact=True).fill("")
+    expect(page.locator(".gp-readout")).to_contain_text("No text, no bill.")

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.browser
 DECLARED = {
     "book/welcome": ["playground"],
     "notebooks/01_the_whole_machine": ["machine"],
+    "notebooks/02_guess_the_next_letter": ["pairs"],
     "notebooks/03_text_becomes_tokens": ["merges"],
     "notebooks/05_layer_norm": ["layer_norm"],
     "notebooks/06_gelu_feed_forward": ["gelu"],

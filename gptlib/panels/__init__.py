@@ -14,6 +14,7 @@ from gptlib.panels.layer_norm import LayerNormPanel
 from gptlib.panels.ledger import LedgerPanel
 from gptlib.panels.machine import MachinePanel
 from gptlib.panels.merges import MergesPanel
+from gptlib.panels.pairs import PairsPanel
 from gptlib.panels.playground import PlaygroundPanel
 from gptlib.panels.questions import QuestionsPanel, ask
 from gptlib.panels.replay import ReplayPanel
@@ -27,6 +28,7 @@ __all__ = [
     "LedgerPanel",
     "MachinePanel",
     "MergesPanel",
+    "PairsPanel",
     "Panel",
     "PlaygroundPanel",
     "QuestionsPanel",

@@ -4,6 +4,7 @@ from gptlib.figures.drawings.attention_flow import attention_flow
 from gptlib.figures.drawings.backward import backward_graph, backward_machine, backward_rules
 from gptlib.figures.drawings.batches import batches
 from gptlib.figures.drawings.block import block, norm_orders
+from gptlib.figures.drawings.dice import dice
 from gptlib.figures.drawings.ladder import ladder
 from gptlib.figures.drawings.machine import machine
 from gptlib.figures.drawings.merging import merging
@@ -22,6 +23,7 @@ __all__ = [
     "backward_rules",
     "batches",
     "block",
+    "dice",
     "ladder",
     "machine",
     "merging",
