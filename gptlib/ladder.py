@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -234,11 +233,6 @@ def model_loss(model: GPT, x: NDArray[Any], y: NDArray[Any]) -> float:
                 logits.flatten(0, 1), targets.flatten(), reduction="sum"
             ).item()
     return total / y[:, 1:].size
-
-
-def perplexity(loss: float) -> float:
-    """Return among how many equally likely bytes a loss in nats is a guess: e to its power."""
-    return math.exp(loss)
 
 
 @functools.cache

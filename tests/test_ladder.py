@@ -78,7 +78,3 @@ def test_the_picture_names_every_rung_and_marks_those_of_the_chapter() -> None:
     assert all(rung.name in picture.svg for rung in ladder.RUNGS)
     assert picture.alt.count("(this chapter)") == 2
     assert picture.caption.endswith("A note.")
-
-
-def test_perplexity_counts_equally_likely_bytes() -> None:
-    assert ladder.perplexity(ladder.measure("nothing known")) == pytest.approx(256)
