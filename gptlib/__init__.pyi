@@ -8,6 +8,7 @@ from . import (
     ladder,
     model,
     muon,
+    norms,
     numpy_gpt,
     page_gpt,
     panels,
@@ -23,7 +24,8 @@ from .accounting import account
 from .attention import CausalSelfAttention
 from .config import GPTConfig
 from .kv_cache import KVCache
-from .model import GPT, Block, FeedForward, LayerNorm
+from .model import GPT, Block, FeedForward
+from .norms import LayerNorm, RMSNorm
 from .numpy_gpt import NumpyGPT
 from .numpy_gpt.packed import for_decoding
 from .recipe import TrainConfig, learning_rate
@@ -46,6 +48,7 @@ __all__ = [
     "KVCache",
     "LayerNorm",
     "NumpyGPT",
+    "RMSNorm",
     "Run",
     "Settings",
     "Step",
@@ -70,6 +73,7 @@ __all__ = [
     "learning_rate",
     "model",
     "muon",
+    "norms",
     "numpy_gpt",
     "page_gpt",
     "panels",

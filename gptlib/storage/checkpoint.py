@@ -19,7 +19,7 @@ from gptlib.storage import gpt2
 from gptlib.storage.files import WEIGHTS, model_folder, write_pair
 from gptlib.text import tokenizers
 
-PACKAGED = Path(__file__).parents[1] / "weights"  # the mini model that comes with the package
+PACKAGED: Path = Path(__file__).parents[1] / "weights"  # the mini model that comes with the package
 
 
 def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> None:
