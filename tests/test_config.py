@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gptlib import GPT, GPTConfig, KVCache, NumpyGPT
-from gptlib.config import PRESETS
+from gptlib.config import PRESETS, parameter_shapes
 
 GPT2_HF = {
     "model_type": "gpt2",
@@ -73,8 +73,15 @@ def test_missing_hugging_face_fields_are_named():
         ({"context_length": -1024}, ("context_length", "-1024")),
         ({"drop_rate": 1.0}, ("drop_rate", "[0, 1)", "1.0")),
         ({"drop_rate": float("nan")}, ("drop_rate", "nan")),
-        ({"activation": "swish"}, ("activation", "gelu_tanh, gelu, relu", "swish")),
+        ({"activation": "swish"}, ("activation", "gelu_tanh, gelu, relu, silu", "swish")),
         ({"init": "zeros"}, ("init", "gpt2, torch", "zeros")),
+        ({"norm": "batch"}, ("norm", "layer, rms", "batch")),
+        ({"norm_eps": 0.0}, ("norm_eps", "(0, 1)", "0.0")),
+        ({"positions": "alibi"}, ("positions", "learned, rotary", "alibi")),
+        ({"rotary_base": 1}, ("rotary_base", "above 1", "1")),
+        ({"n_kv_heads": 5}, ("n_kv_heads=5", "n_heads=12", "remainder 2")),
+        ({"n_kv_heads": 24}, ("n_kv_heads=24", "n_heads=12")),
+        ({"ff_size": 0}, ("ff_size", "at least 1", "0")),
     ],
 )
 def test_values_out_of_range_are_named_with_what_is_allowed(fields, numbers):
@@ -82,6 +89,31 @@ def test_values_out_of_range_are_named_with_what_is_allowed(fields, numbers):
         GPTConfig(**fields)
     assert all(number in str(error.value) for number in numbers)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        ({"gated": True, "activation": "relu"}, ("gated", "silu", "relu")),
+        ({"positions": "rotary", "head_size": 5}, ("rotary", "pairs", "5")),
+        ({"positions": "rotary", "emb_dim": 36}, ("rotary", "pairs", "3")),
+    ],
+)
+def test_switches_that_contradict_each_other_are_refused_in_one_line(fields, parts):
+    with pytest.raises(ValueError, match=parts[0]) as error:
+        GPTConfig(**fields)
+    assert all(part in str(error.value) for part in parts)
+    assert "\n" not in str(error.value)
+
+
+def test_a_configuration_of_before_the_switches_is_gpt2s():
+    old = {"vocab_size": 50, "context_length": 8, "emb_dim": 16, "n_heads": 4, "n_layers": 2}
+    old |= {"drop_rate": 0.0, "qkv_bias": True, "tie_weights": True, "activation": "gelu_tanh"}
+    cfg = GPTConfig.from_dict(old | {"norm_first": True, "init": "gpt2"})
+    shapes = parameter_shapes(cfg)
+    assert (cfg.head_dim, cfg.kv_heads, cfg.ff_dim) == (4, 4, 64)
+    assert shapes["pos_emb.weight"] == (8, 16)
+    assert shapes["blocks.0.norm1.shift"] == shapes["blocks.1.ff.down.bias"] == (16,)
 
 
 @pytest.mark.parametrize(

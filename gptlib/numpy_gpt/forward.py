@@ -130,14 +130,15 @@ class ForwardGPT:
         qkv, saved_qkv = self._linear_forward(f"{name}.qkv", x)  # (B, T, (H + 2G) D)
         # -> (B, T, H + 2G, D) -> (B, H + 2G, T, D)
         heads = np.ascontiguousarray(qkv.reshape(B, T, H + 2 * G, D).transpose(0, 2, 1, 3))
-        q, k, v = heads[:, :H], heads[:, H : H + G], heads[:, H + G :]
+        qk, v = heads[:, : H + G], heads[:, H + G :]
         saved_norms: Saved = ()
         if self.cfg.qk_norm:
-            q, saved_q = self._norm_forward(f"{name}.q_norm", q)
-            k, saved_k = self._norm_forward(f"{name}.k_norm", k)
-            saved_norms = saved_q, saved_k
+            q, saved_q = self._norm_forward(f"{name}.q_norm", qk[:, :H])
+            k, saved_k = self._norm_forward(f"{name}.k_norm", qk[:, H:])
+            qk, saved_norms = np.concatenate((q, k), axis=1), (saved_q, saved_k)
         if turn is not None:
-            q, k = ops.rotary_forward(q, *turn)[0], ops.rotary_forward(k, *turn)[0]
+            qk, _ = ops.rotary_forward(qk, *turn)
+        q, k = qk[:, :H], qk[:, H:]
         if cache is not None:
             k, v = cache.append(layer, k, v)  # (B, G, T, D) -> (B, G, S, D)
         drop = None
@@ -156,7 +157,10 @@ class ForwardGPT:
         wide, saved_up = self._linear_forward(f"{name}.up", x)  # (B, T, C) -> (B, T, F)
         saved_gate: Saved = ()
         if self.cfg.gated:
-            gate, saved_gate = self._linear_forward(f"{name}.gate", x)
+            if self.product is not None:
+                wide, gate = np.split(wide, 2, axis=-1)  # one product for both, see `matrices`
+            else:
+                gate, saved_gate = self._linear_forward(f"{name}.gate", x)
             bent, saved_bend = ops.swiglu_forward(gate, wide, self.cfg.activation)
         else:
             bent, saved_bend = self._op("forward")(wide)
@@ -191,11 +195,20 @@ class ForwardGPT:
     # The parts by name ------------------------------------------------------------------------
 
     def matrices(self) -> Iterator[tuple[str, Array, Array | None]]:
-        """Yield every part that multiplies: its name, its (out, in) weights, its bias."""
+        """Yield every part that multiplies: its name, its (out, in) weights, its bias.
+
+        A gate lies below the matrix beside it, under that one's name: a product less per block.
+        """
         for name, weight in self.params.items():
-            if weight.ndim == 2 and name not in TABLES:
-                part = name.removesuffix(".weight")
-                yield part, weight, self.params.get(f"{part}.bias")
+            part = name.removesuffix(".weight")
+            if weight.ndim != 2 or name in TABLES or part.endswith("ff.gate"):
+                continue
+            bias = self.params.get(f"{part}.bias")
+            if part.endswith("ff.up") and self.cfg.gated:
+                gate = part.replace("up", "gate")
+                weight = np.concatenate((weight, self.params[f"{gate}.weight"]))
+                bias = None if bias is None else np.append(bias, self.params[f"{gate}.bias"])
+            yield part, weight, bias
         if self.cfg.tie_weights:
             yield "head", self.params[self.head_name()], None
 
