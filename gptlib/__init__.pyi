@@ -1,6 +1,7 @@
 from . import (
     accounting,
     attention,
+    chat,
     config,
     exercises,
     figures,
@@ -22,6 +23,7 @@ from . import (
 )
 from .accounting import account
 from .attention import CausalSelfAttention
+from .chat import Chat
 from .config import GPTConfig
 from .kv_cache import KVCache
 from .model import GPT, Block, FeedForward
@@ -42,6 +44,7 @@ __all__ = [
     "ByteTokenizer",
     "CausalSelfAttention",
     "CharTokenizer",
+    "Chat",
     "FeedForward",
     "FilterTrace",
     "GPTConfig",
@@ -59,6 +62,7 @@ __all__ = [
     "accounting",
     "attention",
     "byte_pairs",
+    "chat",
     "checkpoint",
     "config",
     "corpus",
