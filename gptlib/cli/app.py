@@ -18,7 +18,7 @@ import tyro
 from gptlib.cli.account import account
 from gptlib.cli.common import say
 from gptlib.cli.doctor import doctor
-from gptlib.cli.train import base_config, prepare, train
+from gptlib.cli.train import defaults, prepare, train
 from gptlib.cli.write import export, sample
 
 
@@ -29,7 +29,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         args = sys.argv[1:] if args is None else args
         app = tyro.extras.SubcommandApp()
-        app.command(name="train")(functools.partial(train, config=base_config(args)))
+        app.command(name="train")(functools.partial(train, **defaults(args)))
         for command in (prepare, sample, export, account, doctor):
             app.command(command)
         with warnings.catch_warnings():

@@ -59,7 +59,7 @@ def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
         FileNotFoundError: the folder or one of its files is missing.
         ValueError: a file is damaged, or names and shapes do not fit the configuration.
     """
-    folder = Path(folder)
+    folder = PACKAGED if str(folder) == "packaged" else Path(folder)
     if not (folder / CONFIG).exists():
         folder = run_folder.best(folder) or folder
     if _is_gpt2(folder / CONFIG):
