@@ -5,6 +5,7 @@ from . import (
     config,
     exercises,
     figures,
+    hf_config,
     kv_cache,
     ladder,
     model,
@@ -33,7 +34,8 @@ from .numpy_gpt.packed import for_decoding
 from .recipe import TrainConfig, learning_rate
 from .run import Run
 from .sampling import FilterTrace, Settings, Step, generate, stream
-from .storage import checkpoint, gpt2
+from .storage import checkpoint, gpt2, llama
+from .storage.checkpoint import load
 from .text import byte_pairs, corpus, shards, tokenizers
 from .text.tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
 from .trainer import StepRecord, Trainer
@@ -72,9 +74,12 @@ __all__ = [
     "generate",
     "gpt2",
     "gpt2_tokenizer",
+    "hf_config",
     "kv_cache",
     "ladder",
     "learning_rate",
+    "llama",
+    "load",
     "model",
     "muon",
     "norms",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from gptlib import hf_config
 from gptlib._helpers.messages import shown
 from gptlib._helpers.numbers import Range, check_fields
 
@@ -51,30 +52,9 @@ PRESETS["modern-mini"] = PRESETS["mini"] | {
     "bias": False,
 }
 
-# Hugging Face spells GPT-2's activation "gelu_new" for the tanh form and "gelu" for the erf form.
-_HF_ACTIVATIONS: dict[str, Activation] = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-}
-
-# Its sizes under our names.
-_HF_SIZES = {
-    "vocab_size": "vocab_size",
-    "n_positions": "context_length",
-    "n_embd": "emb_dim",
-    "n_head": "n_heads",
-    "n_layer": "n_layers",
-}
-
-# Options of Hugging Face's GPT-2 that change what it computes, and the only values we compute.
-_HF_FIXED: dict[str, Any] = {
-    "layer_norm_epsilon": NORM_EPS,
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "add_cross_attention": False,
-}
+_NOT_IN_BOTH = ("drop_rate", "qkv_bias", "bias")  # exported as zeros, or not at all
+# Where a field may be None, the property that says what is meant.
+_MEANT = {"head_size": "head_dim", "n_kv_heads": "kv_heads", "ff_size": "ff_dim"}
 
 
 @dataclass(frozen=True)
@@ -189,49 +169,21 @@ class GPTConfig:
 
     @classmethod
     def from_hf(cls, data: Mapping[str, Any]) -> GPTConfig:
-        """Read a Hugging Face `config.json` of a GPT-2 model.
+        """Read a Hugging Face `config.json` of GPT-2, Llama, Qwen 2, Qwen 3, SmolLM3 or Mistral.
 
-        A file that `gpt2.export` wrote also holds our own fields, which say more.
+        A file that we exported also holds our own fields, which say more.
 
         Raises:
-            ValueError: another architecture, a missing field, an activation we do not have, or an
+            ValueError: another architecture, a missing field, a function we do not compute, or an
                 exported file whose two halves contradict each other.
         """
-        if not isinstance(data, Mapping):
-            raise TypeError(f"a config must be a dictionary, got {data!r:.60}")
-        if data.get("model_type") != "gpt2":
-            raise ValueError(f"model_type must be 'gpt2', got {data.get('model_type')!r}")
-        missing = [name for name in _HF_SIZES if name not in data]
-        if missing:
-            raise ValueError(f"GPT-2 config lacks {', '.join(missing)}")
-        for name in _HF_SIZES:
-            if isinstance(data[name], bool) or not isinstance(data[name], int):
-                raise ValueError(f"{name} must be an integer, got {data[name]!r:.60}")
-        inner = data.get("n_inner")
-        if inner not in (None, 4 * data["n_embd"]):
-            expected = 4 * data["n_embd"]
-            raise ValueError(f"n_inner must be 4 x n_embd = {expected}, got {inner!r:.60}")
-        for name, ours in _HF_FIXED.items():
-            if data.get(name, ours) != ours:
-                raise ValueError(f"{name} must be {ours}, got {data[name]!r:.60}: another function")
-        activation = data.get("activation_function", "gelu_new")
-        if not isinstance(activation, str) or activation not in _HF_ACTIVATIONS:
-            raise ValueError(
-                f"activation_function must be one of {', '.join(_HF_ACTIVATIONS)};"
-                f" got {activation!r:.60}"
-            )
-        cfg = cls(
-            **{ours: data[theirs] for theirs, ours in _HF_SIZES.items()},
-            drop_rate=data.get("resid_pdrop", 0.1),
-            qkv_bias=True,
-            tie_weights=data.get("tie_word_embeddings", True),
-            activation=_HF_ACTIVATIONS[activation],
-        )
+        read = hf_config.fields(data)
+        cfg = cls(**read)
         noted = data.get("gptlib")
         if not isinstance(noted, Mapping):
             return cfg
         own = cls.from_dict(noted.get("model", {}))
-        for name in (*_HF_SIZES.values(), "tie_weights", "activation"):
+        for name in (_MEANT.get(name, name) for name in read if name not in _NOT_IN_BOTH):
             if getattr(own, name) != getattr(cfg, name):
                 raise ValueError(
                     f"{name} is {getattr(own, name)} under 'gptlib' and {getattr(cfg, name)} beside"
@@ -240,15 +192,12 @@ class GPTConfig:
         return own
 
     def to_hf(self) -> dict[str, Any]:
-        """Return what a Hugging Face `config.json` of GPT-2 says of these sizes and switches."""
-        theirs = {ours: name for name, ours in reversed(_HF_ACTIVATIONS.items())}
-        return {
-            "model_type": "gpt2",
-            **{name: getattr(self, ours) for name, ours in _HF_SIZES.items()},
-            "activation_function": theirs[self.activation],
-            "layer_norm_epsilon": NORM_EPS,
-            "tie_word_embeddings": self.tie_weights,
-        }
+        """Return what a Hugging Face `config.json` says of these sizes and switches.
+
+        Raises:
+            ValueError: no architecture of theirs computes them; names what stands in the way.
+        """
+        return hf_config.described(self)
 
 
 def check_config(cfg: GPTConfig) -> GPTConfig:

@@ -41,13 +41,18 @@ def test_hugging_face_gpt2_config_equals_the_preset():
     assert GPTConfig.from_hf(GPT2_HF) == GPTConfig.preset("gpt2-small")
 
 
+def test_gpt2s_middle_and_epsilon_are_read_where_a_file_has_others():
+    cfg = GPTConfig.from_hf({**GPT2_HF, "n_inner": 1000, "layer_norm_epsilon": 1e-6})
+    assert (cfg.ff_dim, cfg.norm_eps) == (1000, 1e-6)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "llama"}, "model_type must be 'gpt2', got 'llama'"),
-        ({"activation_function": "silu"}, "activation_function must be one of"),
-        ({"n_inner": 1000}, "n_inner must be 4 x n_embd = 3072, got 1000"),
-        ({"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon must be 1e-05, got 1e-06"),
+        ({"model_type": "opt"}, "model_type must be one of gpt2, .*mistral; got 'opt'"),
+        ({"activation_function": "swish"}, "activation_function must be one of"),
+        ({"n_inner": 0}, "ff_size must be at least 1, got 0"),
+        ({"layer_norm_epsilon": "1e-5"}, "layer_norm_epsilon must be a number, got '1e-5'"),
         ({"scale_attn_by_inverse_layer_idx": True}, "must be False, got True: another function"),
     ],
 )

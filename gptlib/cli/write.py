@@ -121,18 +121,21 @@ def chat(
 
 
 def export(run: Annotated[Path, tyro.conf.Positional], to: Path, overwrite: bool = False) -> None:
-    """Write a saved model as a GPT-2 folder that Hugging Face's transformers loads.
+    """Write a saved model as a folder that Hugging Face's transformers loads.
+
+    As GPT-2, or as Llama, Qwen 2, Qwen 3 or SmolLM3, whichever has the model's switches.
 
     Args:
         run: Folder that `gptlib train` wrote.
         to: Folder to write; made if need be.
         overwrite: Replace a model that the folder already holds.
     """
-    from gptlib.storage import checkpoint, files, gpt2  # noqa: PLC0415 (loads torch)
+    from gptlib.storage import checkpoint, files, gpt2, llama  # noqa: PLC0415 (loads torch)
 
     model, tok = checkpoint.load(run)
     refuse_held(to, files.held(to), "--to", overwrite)
-    gpt2.export(model, to, tok)
+    kind = gpt2 if model.cfg.to_hf()["model_type"] == "gpt2" else llama
+    kind.export(model, to, tok)
     read = f"read it with: gptlib sample {shlex.quote(str(to))}"
     say(f"{model.num_params():,} parameters in {to}; {read}")
 
