@@ -64,6 +64,8 @@ class CausalSelfAttention(nn.Module):
         if trace is None:
             y = self.attend(q, k, v)
         else:
+            share = q.shape[1] // k.shape[1]  # query heads in a row that read the same keys
+            k, v = k.repeat_interleave(share, dim=1), v.repeat_interleave(share, dim=1)
             y = self.attend_by_steps(q, k, v, trace, f"blocks.{layer}.attn")
         y = y.transpose(1, 2).reshape(B, T, -1)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, HD)
         return self.out_proj(y)
@@ -84,12 +86,10 @@ class CausalSelfAttention(nn.Module):
 
     def attend_by_steps(self, q: Tensor, k: Tensor, v: Tensor, trace: Trace, name: str) -> Tensor:
         """Attend step by step, recording each step; equal to `attend`."""
-        share = q.shape[1] // k.shape[1]  # query heads per head of keys and values
-        keys, values = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
-        scores = q @ keys.transpose(-2, -1) / math.sqrt(self.head_dim)  # (B, H, T, S)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)  # (B, H, T, S)
         mask = causal_mask(q.shape[2], k.shape[2], q.device)
         weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)  # (B, H, T, S)
-        y = F.dropout(weights, self.drop_rate, self.training) @ values  # -> (B, H, T, D)
+        y = F.dropout(weights, self.drop_rate, self.training) @ v  # (B, H, T, S) @ (B, H, S, D)
         steps = {"q": q, "k": k, "v": v, "scores": scores, "weights": weights, "heads": y}
         trace.update({f"{name}.{step}": value for step, value in steps.items()})
         return y
