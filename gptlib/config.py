@@ -1,4 +1,7 @@
-"""The seven numbers that fix a GPT, the four switches beside them, and the named sizes."""
+"""The seven numbers that fix a GPT, the switches beside them, and the named sizes.
+
+The switches stand at GPT-2's choice of 2019; turned, each by itself, they lead to today's models.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from gptlib import hf_config
 from gptlib._helpers.messages import shown
 from gptlib._helpers.numbers import Range, check_fields
 
-NORM_EPS = 1e-5  # keeps a constant vector from dividing by zero in LayerNorm
+NORM_EPS = 1e-5  # keeps a constant vector from dividing by zero in a norm
 MOST_LAYERS = 10_000  # each block is kept apart, so an absurd number would fill the memory
 
-Activation = Literal["gelu_tanh", "gelu", "relu"]
+Activation = Literal["gelu_tanh", "gelu", "relu", "silu"]
+Norm = Literal["layer", "rms"]
+Positions = Literal["learned", "rotary"]
 Init = Literal["gpt2", "torch"]
 Size = Annotated[int, Range(least=1, most=2**31 - 1)]
 
@@ -35,31 +41,20 @@ PRESETS: dict[str, dict[str, Any]] = {
         "tie_weights": True,
     },
 }
-
-# Hugging Face spells GPT-2's activation "gelu_new" for the tanh form and "gelu" for the erf form.
-_HF_ACTIVATIONS: dict[str, Activation] = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
+# The same width and depth with the parts of today; three matrices of 336 are about two of 512.
+PRESETS["modern-mini"] = PRESETS["mini"] | {
+    "norm": "rms",
+    "positions": "rotary",
+    "activation": "silu",
+    "gated": True,
+    "ff_size": 336,
+    "n_kv_heads": 2,
+    "bias": False,
 }
 
-# Its sizes under our names.
-_HF_SIZES = {
-    "vocab_size": "vocab_size",
-    "n_positions": "context_length",
-    "n_embd": "emb_dim",
-    "n_head": "n_heads",
-    "n_layer": "n_layers",
-}
-
-# Options of Hugging Face's GPT-2 that change what it computes, and the only values we compute.
-_HF_FIXED: dict[str, Any] = {
-    "layer_norm_epsilon": NORM_EPS,
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "add_cross_attention": False,
-}
+_NOT_IN_BOTH = ("drop_rate", "qkv_bias", "bias")  # exported as zeros, or not at all
+# Where a field may be None, the property that says what is meant.
+_MEANT = {"head_size": "head_dim", "n_kv_heads": "kv_heads", "ff_size": "ff_dim"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ class GPTConfig:
 
     Raises:
         TypeError: a field has the wrong type.
-        ValueError: a field is outside its range, or `n_heads` does not divide `emb_dim`.
+        ValueError: a field is outside its range, or two of them contradict each other.
     """
 
     vocab_size: Size = 50257  # V, rows of the token table
@@ -80,21 +75,68 @@ class GPTConfig:
     qkv_bias: bool = False  # bias on the query, key and value projections
     tie_weights: bool = False  # the head reuses the token table
     activation: Activation = "gelu_tanh"  # non-linearity of the feed-forward part
-    norm_first: bool = True  # True: Pre-LayerNorm (GPT-2), False: Post-LayerNorm (2017)
+    norm_first: bool = True  # True: a norm before each part (GPT-2), False: after it (2017)
     init: Init = "gpt2"  # "gpt2": N(0, 0.02) and scaled residuals; "torch": layer defaults
+    norm: Norm = "layer"  # "layer": LayerNorm, "rms": RMSNorm, which has no mean and no shift
+    norm_eps: Annotated[float, Range(above=0, below=1)] = NORM_EPS  # added to the mean square
+    positions: Positions = "learned"  # "learned": a table, "rotary": queries and keys are turned
+    rotary_base: Annotated[float, Range(above=1)] = 10_000.0  # the slowest pair turns by 1 / base
+    rotary_skip: Annotated[int, Range(least=0)] = 0  # every so many-th block turns nothing; 0: none
+    gated: bool = False  # a third matrix multiplies the middle of the feed-forward part
+    ff_size: Size | None = None  # F, width of its middle; None: 4C
+    n_kv_heads: Size | None = None  # heads of keys and values, divides n_heads; None: as many
+    head_size: Size | None = None  # D, width of a head; None: C / H
+    qk_norm: bool = False  # a norm on each head's queries and keys
+    bias: bool = True  # output projection, feed-forward part and LayerNorm have biases
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.emb_dim % self.n_heads != 0:
+        if self.head_size is None:
+            self._check_divides("n_heads", self.n_heads, "emb_dim", self.emb_dim)
+        self._check_divides("n_kv_heads", self.kv_heads, "n_heads", self.n_heads)
+        if self.positions == "rotary" and self.head_dim % 2:
             raise ValueError(
-                f"n_heads must divide emb_dim, got n_heads={self.n_heads}"
-                f" and emb_dim={self.emb_dim} (remainder {self.emb_dim % self.n_heads})"
+                f"rotary positions turn pairs of numbers, got heads of {self.head_dim}, an odd size"
+            )
+        if self.gated and self.activation == "relu":
+            raise ValueError(
+                "a gated feed-forward part needs activation='silu', 'gelu' or 'gelu_tanh',"
+                " got 'relu'"
+            )
+
+    @staticmethod
+    def _check_divides(name: str, part: int, of: str, whole: int) -> None:
+        if whole % part:
+            raise ValueError(
+                f"{name} must divide {of}, got {name}={part} and {of}={whole}"
+                f" (remainder {whole % part})"
             )
 
     @property
     def head_dim(self) -> int:
         """Return D, the width of one attention head."""
-        return self.emb_dim // self.n_heads
+        return self.emb_dim // self.n_heads if self.head_size is None else self.head_size
+
+    @property
+    def kv_heads(self) -> int:
+        """Return G, the heads of keys and of values; H / G query heads read each."""
+        return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
+
+    @property
+    def qkv_dims(self) -> tuple[int, int, int]:
+        """Return the widths of queries, keys and values, in the order of their fused matrix."""
+        D = self.head_dim
+        return self.n_heads * D, self.kv_heads * D, self.kv_heads * D
+
+    @property
+    def ff_dim(self) -> int:
+        """Return F, the width in the middle of the feed-forward part."""
+        return 4 * self.emb_dim if self.ff_size is None else self.ff_size
+
+    def turns(self, layer: int) -> bool:
+        """Say whether the queries and keys of a block are turned by their positions."""
+        skipped = self.rotary_skip and (layer + 1) % self.rotary_skip == 0
+        return self.positions == "rotary" and not skipped
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> GPTConfig:
@@ -127,49 +169,21 @@ class GPTConfig:
 
     @classmethod
     def from_hf(cls, data: Mapping[str, Any]) -> GPTConfig:
-        """Read a Hugging Face `config.json` of a GPT-2 model.
+        """Read a Hugging Face `config.json` of GPT-2, Llama, Qwen 2, Qwen 3, SmolLM3 or Mistral.
 
-        A file that `gpt2.export` wrote also holds our own fields, which say more.
+        A file that we exported also holds our own fields, which say more.
 
         Raises:
-            ValueError: another architecture, a missing field, an activation we do not have, or an
+            ValueError: another architecture, a missing field, a function we do not compute, or an
                 exported file whose two halves contradict each other.
         """
-        if not isinstance(data, Mapping):
-            raise TypeError(f"a config must be a dictionary, got {data!r:.60}")
-        if data.get("model_type") != "gpt2":
-            raise ValueError(f"model_type must be 'gpt2', got {data.get('model_type')!r}")
-        missing = [name for name in _HF_SIZES if name not in data]
-        if missing:
-            raise ValueError(f"GPT-2 config lacks {', '.join(missing)}")
-        for name in _HF_SIZES:
-            if isinstance(data[name], bool) or not isinstance(data[name], int):
-                raise ValueError(f"{name} must be an integer, got {data[name]!r:.60}")
-        inner = data.get("n_inner")
-        if inner not in (None, 4 * data["n_embd"]):
-            expected = 4 * data["n_embd"]
-            raise ValueError(f"n_inner must be 4 x n_embd = {expected}, got {inner!r:.60}")
-        for name, ours in _HF_FIXED.items():
-            if data.get(name, ours) != ours:
-                raise ValueError(f"{name} must be {ours}, got {data[name]!r:.60}: another function")
-        activation = data.get("activation_function", "gelu_new")
-        if not isinstance(activation, str) or activation not in _HF_ACTIVATIONS:
-            raise ValueError(
-                f"activation_function must be one of {', '.join(_HF_ACTIVATIONS)};"
-                f" got {activation!r:.60}"
-            )
-        cfg = cls(
-            **{ours: data[theirs] for theirs, ours in _HF_SIZES.items()},
-            drop_rate=data.get("resid_pdrop", 0.1),
-            qkv_bias=True,
-            tie_weights=data.get("tie_word_embeddings", True),
-            activation=_HF_ACTIVATIONS[activation],
-        )
+        read = hf_config.fields(data)
+        cfg = cls(**read)
         noted = data.get("gptlib")
         if not isinstance(noted, Mapping):
             return cfg
         own = cls.from_dict(noted.get("model", {}))
-        for name in (*_HF_SIZES.values(), "tie_weights", "activation"):
+        for name in (_MEANT.get(name, name) for name in read if name not in _NOT_IN_BOTH):
             if getattr(own, name) != getattr(cfg, name):
                 raise ValueError(
                     f"{name} is {getattr(own, name)} under 'gptlib' and {getattr(cfg, name)} beside"
@@ -178,15 +192,12 @@ class GPTConfig:
         return own
 
     def to_hf(self) -> dict[str, Any]:
-        """Return what a Hugging Face `config.json` of GPT-2 says of these sizes and switches."""
-        theirs = {ours: name for name, ours in reversed(_HF_ACTIVATIONS.items())}
-        return {
-            "model_type": "gpt2",
-            **{name: getattr(self, ours) for name, ours in _HF_SIZES.items()},
-            "activation_function": theirs[self.activation],
-            "layer_norm_epsilon": NORM_EPS,
-            "tie_word_embeddings": self.tie_weights,
-        }
+        """Return what a Hugging Face `config.json` says of these sizes and switches.
+
+        Raises:
+            ValueError: no architecture of theirs computes them; names what stands in the way.
+        """
+        return hf_config.described(self)
 
 
 def check_config(cfg: GPTConfig) -> GPTConfig:
@@ -201,24 +212,33 @@ TABLES = ("tok_emb.weight", "pos_emb.weight")  # looked up by row; the other mat
 
 def parameter_shapes(cfg: GPTConfig) -> dict[str, tuple[int, ...]]:
     """Return the name and shape of every parameter, in every engine; (out, in) for matrices."""
-    C = cfg.emb_dim
-    shapes: dict[str, tuple[int, ...]] = {
-        "tok_emb.weight": (cfg.vocab_size, C),
-        "pos_emb.weight": (cfg.context_length, C),
-    }
+    C, F, q = cfg.emb_dim, cfg.ff_dim, cfg.qkv_dims[0]
+    shapes: dict[str, tuple[int, ...]] = {"tok_emb.weight": (cfg.vocab_size, C)}
+    if cfg.positions == "learned":
+        shapes["pos_emb.weight"] = (cfg.context_length, C)
+
+    def norm(name: str, width: int) -> None:
+        shapes[f"{name}.scale"] = (width,)
+        if cfg.norm == "layer" and cfg.bias:
+            shapes[f"{name}.shift"] = (width,)
+
     for i in range(cfg.n_layers):
         for name, out, into, bias in (
-            ("attn.qkv", 3 * C, C, cfg.qkv_bias),
-            ("attn.out_proj", C, C, True),
-            ("ff.up", 4 * C, C, True),
-            ("ff.down", C, 4 * C, True),
+            ("attn.qkv", sum(cfg.qkv_dims), C, cfg.qkv_bias),
+            ("attn.out_proj", C, q, cfg.bias),
+            ("ff.up", F, C, cfg.bias),
+            *([("ff.gate", F, C, cfg.bias)] if cfg.gated else []),
+            ("ff.down", C, F, cfg.bias),
         ):
             shapes[f"blocks.{i}.{name}.weight"] = (out, into)
             if bias:
                 shapes[f"blocks.{i}.{name}.bias"] = (out,)
-        for norm in ("norm1", "norm2"):
-            shapes[f"blocks.{i}.{norm}.scale"] = shapes[f"blocks.{i}.{norm}.shift"] = (C,)
-    shapes["final_norm.scale"] = shapes["final_norm.shift"] = (C,)
+        if cfg.qk_norm:
+            norm(f"blocks.{i}.attn.q_norm", cfg.head_dim)
+            norm(f"blocks.{i}.attn.k_norm", cfg.head_dim)
+        norm(f"blocks.{i}.norm1", C)
+        norm(f"blocks.{i}.norm2", C)
+    norm("final_norm", C)
     if not cfg.tie_weights:
         shapes["head.weight"] = (cfg.vocab_size, C)
     return shapes

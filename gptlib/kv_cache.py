@@ -14,7 +14,8 @@ class KVCache:
     """Hold the keys and values of every layer for one batch of sequences.
 
     The caller creates the cache and passes it to `GPT.forward`; the model keeps nothing between
-    calls, so two caches can be used in turn on one model. The memory is allocated once.
+    calls, so two caches can be used in turn on one model. The memory is allocated once. Only the G
+    heads of keys and values are kept, fewer than the model's heads where these share them.
 
     Args:
         cfg: the model's configuration.
@@ -41,9 +42,9 @@ class KVCache:
             raise ValueError(
                 f"max_len must be in 1..{cfg.context_length} (the context length), got {max_len}"
             )
-        shape = (cfg.n_layers, batch_size, cfg.n_heads, max_len, cfg.head_dim)
-        self.keys = self._zeros(shape, dtype, device)  # (L, B, H, S_max, D)
-        self.values = self._zeros(shape, dtype, device)  # (L, B, H, S_max, D)
+        shape = (cfg.n_layers, batch_size, cfg.kv_heads, max_len, cfg.head_dim)
+        self.keys = self._zeros(shape, dtype, device)  # (L, B, G, S_max, D)
+        self.values = self._zeros(shape, dtype, device)  # (L, B, G, S_max, D)
         self.length = 0  # S, positions filled so far, the same in every layer
 
     @property
@@ -58,7 +59,7 @@ class KVCache:
 
     @property
     def nbytes(self) -> int:
-        """Return the allocated bytes: 2 x layers x batch x positions x width x bytes per value."""
+        """Return the allocated bytes: 2 x layers x batch x positions x G D x bytes per value."""
         return self.keys.nbytes + self.values.nbytes
 
     def reset(self) -> None:
@@ -68,10 +69,10 @@ class KVCache:
     def check(self, cfg: GPTConfig, dtype: Any, batch_size: int, n_new: int) -> None:
         """Raise ValueError unless a model of this kind can append `n_new` positions per row."""
         layers, _, heads, _, head_dim = self.keys.shape
-        made, got = (layers, heads, head_dim), (cfg.n_layers, cfg.n_heads, cfg.head_dim)
+        made, got = (layers, heads, head_dim), (cfg.n_layers, cfg.kv_heads, cfg.head_dim)
         if made != got:
             raise ValueError(
-                "the cache was made for another model: (layers, heads, head size) are"
+                "the cache was made for another model: (layers, key-value heads, head size) are"
                 f" {made} in the cache and {got} in the model"
             )
         if self.keys.dtype != dtype:
@@ -96,10 +97,10 @@ class KVCache:
         the same place.
 
         Args:
-            k, v: (B, H, T, D) for the T new positions.
+            k, v: (B, G, T, D) for the T new positions.
 
         Returns:
-            Views of shape (B, H, S, D), S = length + T.
+            Views of shape (B, G, S, D), S = length + T.
         """
         end = self.length + k.shape[2]
         self.keys[layer, :, :, self.length : end] = k

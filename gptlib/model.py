@@ -1,7 +1,8 @@
-"""The GPT in torch, from leaf to root: norm, attention, feed-forward, block, model.
+"""The GPT in torch, from leaf to root: feed-forward, block, model.
 
 Shape letters: B batch, T new positions, S all positions so far, C emb_dim, H heads, D head size,
-V vocabulary. Attention, the largest leaf, has a file of its own.
+V vocabulary, F middle of the feed-forward part. Norms and attention, the other leaves, have a file
+of their own each.
 """
 
 from __future__ import annotations
@@ -25,55 +26,45 @@ from gptlib._helpers.ids import (
     check_rows,
     check_target_range,
 )
-from gptlib.attention import CausalSelfAttention, Trace
-from gptlib.config import NORM_EPS, GPTConfig, check_config, misfit
+from gptlib.attention import CausalSelfAttention, Trace, Turn, rotary_turn
+from gptlib.config import GPTConfig, check_config, misfit
 from gptlib.kv_cache import KVCache
-
-
-class LayerNorm(nn.Module):
-    """Normalise each token's C features to mean 0 and variance 1, then scale and shift.
-
-    The variance divides by n, as in GPT-2's original code (Ba et al., 2016; chapter "Layer norm").
-    """
-
-    eps = NORM_EPS
-
-    def __init__(self, emb_dim: int) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.ones(emb_dim))
-        self.shift = nn.Parameter(torch.zeros(emb_dim))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (..., C) to (..., C)."""
-        return F.layer_norm(x, self.scale.shape, self.scale, self.shift, self.eps)
-
+from gptlib.norms import make_norm
 
 ACTIVATIONS = {
     # x * Phi(x) through tanh, the form GPT-2 was trained with (Hendrycks & Gimpel, 2016)
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "gelu": F.gelu,  # x * Phi(x) exactly, through erf
     "relu": F.relu,
+    "silu": F.silu,  # x * sigmoid(x)
 }
 
 
 class FeedForward(nn.Module):
-    """Widen each token fourfold, bend it, and narrow it again (chapter "GELU and feed-forward")."""
+    """Widen each token, bend it, and narrow it again (chapter "GELU and feed-forward").
+
+    A gate is a second way to widen: bent, it multiplies the first (Shazeer, 2020; SwiGLU with
+    "silu").
+    """
 
     def __init__(self, cfg: GPTConfig) -> None:
         super().__init__()
-        self.up = nn.Linear(cfg.emb_dim, 4 * cfg.emb_dim)
-        self.down = nn.Linear(4 * cfg.emb_dim, cfg.emb_dim)
+        C, F = cfg.emb_dim, cfg.ff_dim
+        self.up = nn.Linear(C, F, bias=cfg.bias)
+        self.gate = nn.Linear(C, F, bias=cfg.bias) if cfg.gated else None
+        self.down = nn.Linear(F, C, bias=cfg.bias)
         self.activation = cfg.activation
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, T, C) to (B, T, C), each position by itself."""
-        return self.down(ACTIVATIONS[self.activation](self.up(x)))
+        bend, wide = ACTIVATIONS[self.activation], self.up(x)  # (B, T, C) -> (B, T, F)
+        return self.down(bend(wide) if self.gate is None else bend(self.gate(x)) * wide)
 
 
 class Block(nn.Module):
     """One transformer block: attention, then feed-forward, each added to the residual stream.
 
-    `norm_first` puts LayerNorm before each part (GPT-2); otherwise it follows the addition, as in
+    `norm_first` puts a norm before each part (GPT-2); otherwise it follows the addition, as in
     the 2017 transformer (Xiong et al., 2020, compare the two; chapter "Assembly").
     """
 
@@ -81,20 +72,25 @@ class Block(nn.Module):
         super().__init__()
         self.attn = CausalSelfAttention(cfg)
         self.ff = FeedForward(cfg)
-        self.norm1 = LayerNorm(cfg.emb_dim)
-        self.norm2 = LayerNorm(cfg.emb_dim)
+        self.norm1 = make_norm(cfg, cfg.emb_dim)
+        self.norm2 = make_norm(cfg, cfg.emb_dim)
         self.drop = nn.Dropout(cfg.drop_rate)
         self.norm_first = cfg.norm_first
 
     def forward(
-        self, x: Tensor, layer: int = 0, cache: KVCache | None = None, trace: Trace | None = None
+        self,
+        x: Tensor,
+        layer: int = 0,
+        cache: KVCache | None = None,
+        trace: Trace | None = None,
+        turn: Turn | None = None,
     ) -> Tensor:
         """Map (B, T, C) to (B, T, C)."""
         if self.norm_first:
-            x = x + self.drop(self.attn(self.norm1(x), layer, cache, trace))
+            x = x + self.drop(self.attn(self.norm1(x), layer, cache, trace, turn))
             x = x + self.drop(self.ff(self.norm2(x)))
         else:
-            x = self.norm1(x + self.drop(self.attn(x, layer, cache, trace)))
+            x = self.norm1(x + self.drop(self.attn(x, layer, cache, trace, turn)))
             x = self.norm2(x + self.drop(self.ff(x)))
         return x
 
@@ -111,10 +107,11 @@ class GPT(nn.Module):
         super().__init__()
         self.cfg = check_config(cfg)
         self.tok_emb = nn.Embedding(cfg.vocab_size, cfg.emb_dim)
-        self.pos_emb = nn.Embedding(cfg.context_length, cfg.emb_dim)
+        if cfg.positions == "learned":
+            self.pos_emb = nn.Embedding(cfg.context_length, cfg.emb_dim)
         self.drop = nn.Dropout(cfg.drop_rate)
         self.blocks = nn.ModuleList(Block(cfg) for _ in range(cfg.n_layers))
-        self.final_norm = LayerNorm(cfg.emb_dim)
+        self.final_norm = make_norm(cfg, cfg.emb_dim)
         self.head = nn.Linear(cfg.emb_dim, cfg.vocab_size, bias=False)
         if cfg.init == "gpt2":
             self._init_gpt2()
@@ -190,12 +187,16 @@ class GPT(nn.Module):
             cache.check(self.cfg, self.tok_emb.weight.dtype, *idx.shape)
         start = 0 if cache is None else cache.length
         pos = torch.arange(start, start + idx.shape[1], device=idx.device)  # (T,)
-        x = self.tok_emb(idx) + self.pos_emb(pos)  # (B, T, C) + (T, C) -> (B, T, C)
+        x, turn = self.tok_emb(idx), None  # (B, T) -> (B, T, C)
+        if self.cfg.positions == "learned":
+            x = x + self.pos_emb(pos)  # (B, T, C) + (T, C)
+        else:
+            turn = rotary_turn(pos, self.cfg.head_dim, self.cfg.rotary_base)
         if trace is not None:
             trace["embeddings"] = x
         x = self.drop(x)
         for layer, block in enumerate(self.blocks):
-            x = block(x, layer, cache, trace)
+            x = block(x, layer, cache, trace, turn if self.cfg.turns(layer) else None)
             if trace is not None:
                 trace[f"blocks.{layer}"] = x
         x = self.final_norm(x)

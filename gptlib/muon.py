@@ -87,7 +87,7 @@ class Muon(torch.optim.Optimizer):
 
     Args:
         params: matrices (n, m), or groups of them. A group's "parts" says into how many matrices
-            of equal height each is cut, such as 3 for a fused Q, K and V.
+            of equal height each is cut, or gives their heights, as for a fused Q, K and V.
         lr: step size; each update has singular values near lr * every * sqrt(max(1, n / m)).
         momentum: memory of the gradient, in [0, 1).
         weight_decay: the weights shrink by lr * weight_decay per step.
@@ -109,12 +109,14 @@ class Muon(torch.optim.Optimizer):
         super().__init__(params, defaults | {"every": every})
         for group in self.param_groups:
             for name in ("parts", "every"):
-                if not (isinstance(group[name], int) and group[name] >= 1):
+                whole = isinstance(group[name], int) and group[name] >= 1
+                if not (whole or (name == "parts" and isinstance(group[name], tuple))):
                     raise ValueError(f"{name} must be an integer, at least 1; got {group[name]!r}")
             for param in group["params"]:
-                if param.dim() != 2 or param.shape[0] % group["parts"]:
+                if param.dim() != 2 or not _can_cut(param.shape[0], group["parts"]):
+                    kind = "a multiple" if isinstance(group["parts"], int) else "the sum"
                     raise ValueError(
-                        f"Muon needs matrices whose height is a multiple of {group['parts']},"
+                        f"Muon needs matrices whose height is {kind} of {group['parts']},"
                         f" got the shape {tuple(param.shape)}"
                     )
 
@@ -122,7 +124,7 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Take up all gradients, and update the matrices whose turn it is, all of them together."""
         turn: list[tuple[dict[str, Any], Tensor]] = []  # a matrix and its group
-        pieces: list[Tensor] = []
+        pieces: list[tuple[Tensor, ...]] = []  # what each of them is cut into
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             if not params:
@@ -138,14 +140,27 @@ class Muon(torch.optim.Optimizer):
             for i, (p, u) in enumerate(zip(params, ahead, strict=True)):
                 if (int(self.state[p]["step"]) + i) % group["every"] == 0:
                     turn.append((group, p))
-                    pieces += whole(u).chunk(group["parts"])
-        directions = iter(orthogonalize(pieces))
-        for group, p in turn:
-            parts = [next(directions) for _ in range(group["parts"])]
-            (n, m), lr = parts[0].shape, group["lr"] * group["every"]
+                    pieces.append(_cut(whole(u), group["parts"]))
+        directions = iter(orthogonalize([part for parts in pieces for part in parts]))
+        for (group, p), cut in zip(turn, pieces, strict=True):
+            parts, lr = [_scaled(next(directions)) for _ in cut], group["lr"] * group["every"]
             p.mul_(1 - lr * group["weight_decay"])
             direction = parts[0] if len(parts) == 1 else torch.cat(parts)
-            p.add_(parallel.like(direction, p), alpha=-lr * max(1.0, n / m) ** 0.5)
+            p.add_(parallel.like(direction, p), alpha=-lr)
+
+
+def _can_cut(height: int, parts: int | tuple[int, ...]) -> bool:
+    return height % parts == 0 if isinstance(parts, int) else height == sum(parts)
+
+
+def _cut(matrix: Tensor, parts: int | tuple[int, ...]) -> tuple[Tensor, ...]:
+    return matrix.chunk(parts) if isinstance(parts, int) else matrix.split(parts)
+
+
+def _scaled(direction: Tensor) -> Tensor:
+    """Let a tall matrix (n, m) go further, by sqrt(n / m): each output then moves as far."""
+    n, m = direction.shape
+    return direction * (n / m) ** 0.5 if n > m else direction
 
 
 def make_optimizers(model: GPT, config: TrainConfig) -> list[torch.optim.Optimizer]:
@@ -154,11 +169,12 @@ def make_optimizers(model: GPT, config: TrainConfig) -> list[torch.optim.Optimiz
     Each parameter is in exactly one group of one optimizer, a tied one once. Matrices and tables
     decay, biases and norms do not. A group's "ratio" is its rate over AdamW's.
     """
-    matrices: dict[int, list[torch.nn.Parameter]] = {1: [], 3: []}  # by matrices stored in one
+    qkv = model.cfg.qkv_dims  # three matrices stored in one
+    matrices: dict[int | tuple[int, ...], list[torch.nn.Parameter]] = {1: [], qkv: []}
     rest: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}  # by whether they decay
     for name, param in model.named_parameters():
         if config.optimizer == "muon" and name.startswith("blocks.") and param.dim() == 2:
-            matrices[3 if name.endswith("qkv.weight") else 1].append(param)
+            matrices[qkv if name.endswith("qkv.weight") else 1].append(param)
         else:
             rest[param.dim() >= 2].append(param)
     optimizers: list[torch.optim.Optimizer] = [

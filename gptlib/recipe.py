@@ -31,6 +31,7 @@ class TrainConfig:
 
     steps: Count = 1000  # optimizer steps
     batch_size: Count = 8  # B, windows per step, over all processes together
+    window: Count | None = None  # tokens in a window, at most the model's context; None: all of it
     micro_batch_size: Count | None = None  # most windows at once per process; None is all of them
     optimizer: Optimizer = "muon"  # of the blocks' matrices; everything else always has AdamW
     learning_rate: Rate = 6e-3  # AdamW's, after the warm-up
@@ -71,6 +72,24 @@ class TrainConfig:
             "decay_share": 1.0,
         }
         return cls(**recipe | changes)
+
+    @classmethod
+    def further(cls, **changes: Any) -> TrainConfig:
+        """Return the recipe that goes on from trained weights: small steps, few and short windows.
+
+        What the weights know would be lost in steps as large as those that made them.
+        """
+        recipe: dict[str, Any] = {
+            "steps": 200,
+            "batch_size": 4,
+            "window": 128,
+            "learning_rate": 1e-4,
+            "min_learning_rate": 0.0,
+            "warmup_steps": 20,
+            "eval_every": 50,
+            "save_every": 200,
+        }
+        return cls.plain(**recipe | changes)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -39,6 +39,7 @@ TENSORS, HISTORY, VALIDATION = "training.safetensors", "history.csv", "validatio
 
 # What no resumed run can change, and why.
 LASTING = {
+    "window": "the losses of other windows could not be compared",
     "optimizer": "another one cannot use its memory",
     "seed": "the generators go on from where they were",
 }

@@ -253,6 +253,7 @@ def stream(
     stop_id: int | None = None,
     n_vocab: int | None = None,
     use_cache: bool = True,
+    cache: Any = None,
     **rule: Any,
 ) -> Iterator[Step]:
     """Generate tokens one at a time after one prompt.
@@ -267,6 +268,8 @@ def stream(
         stop_id: ends the stream when drawn; it is not yielded.
         n_vocab: size of the tokenizer; ids from it on, the padding of a model, are never drawn.
         use_cache: keep keys and values instead of computing them again for each token.
+        cache: the caller's, to be gone on with: it holds the first ids of the prompt, as an earlier
+            call left them, and ends up holding all but the last of prompt and new ids.
         rule: the fields of `Settings`.
 
     Raises:
@@ -285,7 +288,15 @@ def stream(
         warnings.warn(
             f"the prompt has {len(ids)} tokens, the model reads the last {window}", stacklevel=2
         )
-    return steps(model, ids, max_new_tokens, settings, rng, stop_id, n_vocab, use_cache)
+    needed = min(window, len(ids) + max_new_tokens)
+    if cache is None and use_cache:
+        cache = model.new_cache(needed)
+    elif cache is not None and not (cache.length < len(ids) and needed <= cache.max_len):
+        raise ValueError(
+            f"the cache holds {cache.length} of at most {cache.max_len} positions; a prompt of"
+            f" {len(ids)} tokens, longer than what it holds, and {max_new_tokens} more must fit"
+        )
+    return steps(model, ids, max_new_tokens, settings, rng, stop_id, n_vocab, cache)
 
 
 def steps(
@@ -296,11 +307,10 @@ def steps(
     rng: np.random.Generator,
     stop_id: int | None,
     n_vocab: int | None,
-    use_cache: bool,
+    cache: Any,
 ) -> Iterator[Step]:
-    """Yield what `stream` yields; everything is checked already."""
+    """Yield what `stream` yields; everything is checked already, and `cache` may be None."""
     window = model.cfg.context_length
-    cache = model.new_cache(min(window, len(ids) + max_new_tokens)) if use_cache else None
     for _ in range(max_new_tokens):
         start = time.perf_counter()
         new = ids[-window:]

@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 from gptlib import parallel
 from gptlib._helpers import signals
 from gptlib._helpers.ids import IGNORE
+from gptlib.config import GPTConfig
 from gptlib.model import GPT, evaluating, loss_of_checked, unwrapped, whole
 from gptlib.muon import make_optimizers
 from gptlib.recipe import TrainConfig
@@ -50,6 +51,16 @@ class EvalRecord:
     loss: float  # nats per token on the fixed windows
 
 
+def window_of(config: TrainConfig, cfg: GPTConfig) -> int:
+    """Return how many tokens a training window has, or raise ValueError where it is too long."""
+    window = cfg.context_length if config.window is None else config.window
+    if window > cfg.context_length:
+        raise ValueError(
+            f"window must be at most the context length {cfg.context_length}, got {window}"
+        )
+    return window
+
+
 class Trainer:
     """Train `model` in place, on the device it is on.
 
@@ -65,8 +76,8 @@ class Trainer:
 
     Raises:
         TypeError: the model is no GPT, or a text is no flat array of integers.
-        ValueError: an array is too short or holds an id outside the vocabulary, or the batch
-            cannot be shared equally by the processes.
+        ValueError: an array is too short or holds an id outside the vocabulary, the windows are
+            longer than the context, or the batch cannot be shared equally by the processes.
     """
 
     def __init__(
@@ -79,8 +90,9 @@ class Trainer:
     ) -> None:
         if unwrapped(model) is not model:  # it came from torch.compile
             model, config = unwrapped(model), replace(config, compile=True)
+        self.window = window_of(config, model.cfg)
         for what, tokens in (("training", train_tokens), ("validation", val_tokens)):
-            corpus.check(what, tokens, model.cfg.context_length, model.cfg.vocab_size)
+            corpus.check(what, tokens, self.window, model.cfg.vocab_size)
         if config.batch_size % parallel.world_size():
             raise ValueError(
                 f"batch_size {config.batch_size} cannot be shared equally by"
@@ -89,7 +101,7 @@ class Trainer:
         self.model, self.config, self.tokenizer = model, config, tokenizer
         self.device = model.tok_emb.weight.device
         self.train_tokens, self.val_tokens = train_tokens, val_tokens
-        x, y = corpus.fixed_windows(val_tokens, config.eval_windows, model.cfg.context_length)
+        x, y = corpus.fixed_windows(val_tokens, config.eval_windows, self.window)
         self.val_windows = x, self._without_ignored(y)
         if (self.val_windows[1] == IGNORE).all():
             raise ValueError(f"the validation text holds only ignored tokens {config.ignore_token}")
@@ -235,16 +247,12 @@ class Trainer:
     def draw(self) -> list[Batch]:
         """Draw the global batch and return this process's rows of it, cut into micro-batches."""
         cfg, each = self.config, self.config.batch_size // parallel.world_size()
-        starts = corpus.random_starts(
-            self.train_tokens, cfg.batch_size, self.model.cfg.context_length, self.rng
-        )
+        starts = corpus.random_starts(self.train_tokens, cfg.batch_size, self.window, self.rng)
         mine = starts[parallel.rank() * each :][:each]
         micro = cfg.micro_batch_size or each
         batches = []
         for i in range(0, each, micro):
-            x, y = corpus.windows(
-                self.train_tokens, mine[i : i + micro], self.model.cfg.context_length
-            )
+            x, y = corpus.windows(self.train_tokens, mine[i : i + micro], self.window)
             batches.append(self._to_device((x, self._without_ignored(y))))
         return batches
 

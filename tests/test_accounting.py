@@ -11,6 +11,7 @@ from conftest import one_line_error
 from conftest import run_cli as run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from switches import configurations
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, StaticCache
 from transformers.initialization import no_init_weights
@@ -79,6 +80,9 @@ TINY = [
     ("qwen2", {**MULTI_QUERY, **TIED, **SWITCHED}),
     ("qwen3", {**GROUPED, "attention_bias": True}),
     ("qwen3", {**MULTI_QUERY, **SWITCHED, "layer_types": LAYER_TYPES, **TIED}),
+    ("smollm3", {**GROUPED, "mlp_bias": True}),
+    ("smollm3", {**MULTI_QUERY, **SWITCHED, "no_rope_layer_interval": 2, **UNTIED}),
+    ("smollm3", {**MULTI_QUERY, **SWITCHED, "no_rope_layers": [0, 1, 0]}),
     ("qwen3_moe", {**GROUPED, **MOE}),
     ("qwen3_moe", {**GROUPED, **MOE, "decoder_sparse_step": 2, "mlp_only_layers": [1]}),
     ("qwen3_moe", {**MULTI_QUERY, **MOE, "mlp_only_layers": [0], **SWITCHED}),
@@ -164,16 +168,19 @@ def test_deepseek_v3_stores_routing_offsets_beside_its_parameters():
     assert "extra block" in acc.shape.notes[0]
 
 
-configs = st.builds(
-    lambda heads, width, **rest: GPTConfig(n_heads=heads, emb_dim=heads * width, **rest),
-    heads=st.integers(1, 6),
-    width=st.integers(1, 6),
-    vocab_size=st.integers(1, 90),
-    context_length=st.integers(1, 40),
-    n_layers=st.integers(1, 4),
-    qkv_bias=st.booleans(),
-    tie_weights=st.booleans(),
-    norm_first=st.booleans(),
+configs = (
+    st.builds(
+        lambda heads, width, **rest: GPTConfig(n_heads=heads, emb_dim=heads * width, **rest),
+        heads=st.integers(1, 6),
+        width=st.integers(1, 6),
+        vocab_size=st.integers(1, 90),
+        context_length=st.integers(1, 40),
+        n_layers=st.integers(1, 4),
+        qkv_bias=st.booleans(),
+        tie_weights=st.booleans(),
+        norm_first=st.booleans(),
+    )
+    | configurations()
 )
 
 

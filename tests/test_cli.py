@@ -3,6 +3,7 @@ import importlib.metadata
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -236,14 +237,67 @@ def test_prepare_then_train_on_the_shards(tmp_path, text, capsys):
     assert not (tmp_path / "new").exists()
 
 
-def test_every_number_of_a_run_is_an_option_with_its_default():
+def test_every_number_of_a_run_and_of_a_model_is_an_option_with_its_default():
     from gptlib import TrainConfig
 
     command = [sys.executable, "-m", "gptlib", "train", "--help"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    for field in dataclasses.fields(TrainConfig):
+    for field in (*dataclasses.fields(TrainConfig), *dataclasses.fields(GPTConfig)[1:]):
         assert f"--{field.name.replace('_', '-')}" in text
+    assert "--vocab-size" not in text  # the tokenizer decides
     assert text.count("default:") >= len(dataclasses.fields(TrainConfig))
+
+
+def test_every_switch_trains_from_the_command_line(tmp_path, text):
+    out = tmp_path / "modern"
+    switches = ["--norm", "rms", "--positions", "rotary", "--gated", "--activation", "silu"]
+    assert train(out, text, *switches, "--n-kv-heads", 1, "--no-bias", "--ff-size", 24) == 0
+    cfg = checkpoint.load(out)[0].cfg
+    assert (cfg.norm, cfg.positions, cfg.gated, cfg.bias) == ("rms", "rotary", True, False)
+    assert (cfg.kv_heads, cfg.ff_dim, cfg.emb_dim) == (1, 24, 16)
+    assert train(tmp_path / "preset", text, "--preset", "modern-mini", "--n-kv-heads", 1) == 0
+    preset = checkpoint.load(tmp_path / "preset")[0].cfg
+    assert dataclasses.replace(preset, ff_size=24, qkv_bias=cfg.qkv_bias) == dataclasses.replace(
+        cfg, tie_weights=True
+    )
+
+
+def test_training_goes_on_from_trained_weights_with_their_tokenizer(tmp_path, text, capsys):
+    out = tmp_path / "more"
+    options = ["--window", 32, "--eval-every", 15, "--steps", 30, "--learning-rate", 1e-3]
+    assert run("train", "--from", "packaged", "--out", out, "--corpus", text, *options) == 0
+    said = capsys.readouterr().err
+    first, last = map(float, re.search(r"loss ([\d.]+) -> ([\d.]+) nats", said).groups())
+    assert first < 2.5  # a fresh model starts at ln 256 = 5.5
+    assert last < first - 0.5
+    model, tokenizer = checkpoint.load(out)
+    assert model.cfg == checkpoint.packaged()[0].cfg  # its context is whole, the windows were short
+    assert (tokenizer.name, numbers_of(out)["optimizer"]) == ("bytes", "adamw")
+    assert run("train", "--out", out, "--corpus", text, "--resume", "--steps", 31) == 0
+    again = "train", "--from", out, "--out", tmp_path / "again", "--corpus", text
+    assert run(*again, *QUICK, "--window", 8) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--from", "nowhere"], ["nowhere"]),
+        (["--from", "packaged", "--n-layers", "2"], ["--from keeps the model", "--n-layers"]),
+        (["--from", "packaged", "--context-length=256"], ["--from keeps", "--context-length"]),
+        (["--from", "packaged", "--no-bias"], ["--from keeps", "--bias"]),
+        (["--from", "packaged", "--preset", "mini"], ["--from keeps", "--preset"]),
+        (["--from", "packaged", "--tokenizer", "chars"], ["--from keeps", "--tokenizer"]),
+        (["--from", "packaged", "--window", "300"], ["window", "256", "300"]),
+        (["--gated", "--activation", "relu"], ["gated", "relu"]),
+        (["--positions", "rotary", "--head-size", "5"], ["rotary", "5"]),
+        (["--n-kv-heads", "3"], ["n_kv_heads=3"]),
+    ],
+)
+def test_a_start_that_cannot_be_is_refused_in_one_line(tmp_path, text, options, parts, capsys):
+    out = tmp_path / "new"
+    assert run("train", "--out", out, "--corpus", text, *options) == 2
+    assert one_line_error(capsys, *parts)
+    assert not out.exists()
 
 
 def test_a_foreign_config_is_not_overwritten(tmp_path, text, capsys):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gptlib import GPT, GPTConfig, KVCache, NumpyGPT
-from gptlib.config import PRESETS
+from gptlib.config import PRESETS, parameter_shapes
 
 GPT2_HF = {
     "model_type": "gpt2",
@@ -41,13 +41,18 @@ def test_hugging_face_gpt2_config_equals_the_preset():
     assert GPTConfig.from_hf(GPT2_HF) == GPTConfig.preset("gpt2-small")
 
 
+def test_gpt2s_middle_and_epsilon_are_read_where_a_file_has_others():
+    cfg = GPTConfig.from_hf({**GPT2_HF, "n_inner": 1000, "layer_norm_epsilon": 1e-6})
+    assert (cfg.ff_dim, cfg.norm_eps) == (1000, 1e-6)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "llama"}, "model_type must be 'gpt2', got 'llama'"),
-        ({"activation_function": "silu"}, "activation_function must be one of"),
-        ({"n_inner": 1000}, "n_inner must be 4 x n_embd = 3072, got 1000"),
-        ({"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon must be 1e-05, got 1e-06"),
+        ({"model_type": "opt"}, "model_type must be one of gpt2, .*mistral; got 'opt'"),
+        ({"activation_function": "swish"}, "activation_function must be one of"),
+        ({"n_inner": 0}, "ff_size must be at least 1, got 0"),
+        ({"layer_norm_epsilon": "1e-5"}, "layer_norm_epsilon must be a number, got '1e-5'"),
         ({"scale_attn_by_inverse_layer_idx": True}, "must be False, got True: another function"),
     ],
 )
@@ -73,8 +78,15 @@ def test_missing_hugging_face_fields_are_named():
         ({"context_length": -1024}, ("context_length", "-1024")),
         ({"drop_rate": 1.0}, ("drop_rate", "[0, 1)", "1.0")),
         ({"drop_rate": float("nan")}, ("drop_rate", "nan")),
-        ({"activation": "swish"}, ("activation", "gelu_tanh, gelu, relu", "swish")),
+        ({"activation": "swish"}, ("activation", "gelu_tanh, gelu, relu, silu", "swish")),
         ({"init": "zeros"}, ("init", "gpt2, torch", "zeros")),
+        ({"norm": "batch"}, ("norm", "layer, rms", "batch")),
+        ({"norm_eps": 0.0}, ("norm_eps", "(0, 1)", "0.0")),
+        ({"positions": "alibi"}, ("positions", "learned, rotary", "alibi")),
+        ({"rotary_base": 1}, ("rotary_base", "above 1", "1")),
+        ({"n_kv_heads": 5}, ("n_kv_heads=5", "n_heads=12", "remainder 2")),
+        ({"n_kv_heads": 24}, ("n_kv_heads=24", "n_heads=12")),
+        ({"ff_size": 0}, ("ff_size", "at least 1", "0")),
     ],
 )
 def test_values_out_of_range_are_named_with_what_is_allowed(fields, numbers):
@@ -82,6 +94,31 @@ def test_values_out_of_range_are_named_with_what_is_allowed(fields, numbers):
         GPTConfig(**fields)
     assert all(number in str(error.value) for number in numbers)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        ({"gated": True, "activation": "relu"}, ("gated", "silu", "relu")),
+        ({"positions": "rotary", "head_size": 5}, ("rotary", "pairs", "5")),
+        ({"positions": "rotary", "emb_dim": 36}, ("rotary", "pairs", "3")),
+    ],
+)
+def test_switches_that_contradict_each_other_are_refused_in_one_line(fields, parts):
+    with pytest.raises(ValueError, match=parts[0]) as error:
+        GPTConfig(**fields)
+    assert all(part in str(error.value) for part in parts)
+    assert "\n" not in str(error.value)
+
+
+def test_a_configuration_of_before_the_switches_is_gpt2s():
+    old = {"vocab_size": 50, "context_length": 8, "emb_dim": 16, "n_heads": 4, "n_layers": 2}
+    old |= {"drop_rate": 0.0, "qkv_bias": True, "tie_weights": True, "activation": "gelu_tanh"}
+    cfg = GPTConfig.from_dict(old | {"norm_first": True, "init": "gpt2"})
+    shapes = parameter_shapes(cfg)
+    assert (cfg.head_dim, cfg.kv_heads, cfg.ff_dim) == (4, 4, 64)
+    assert shapes["pos_emb.weight"] == (8, 16)
+    assert shapes["blocks.0.norm1.shift"] == shapes["blocks.1.ff.down.bias"] == (16,)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from gptlib import GPT, ByteTokenizer, GPTConfig, NumpyGPT, generate, gpt2, gpt2_tokenizer
+from gptlib import GPT, ByteTokenizer, GPTConfig, NumpyGPT, generate, gpt2, gpt2_tokenizer, load
 from gptlib.config import parameter_shapes
 
 # The four released shapes, scaled down: the same layers and heads, a sixteenth of the head size.
@@ -340,8 +340,8 @@ def test_a_damaged_config_is_named(folder):
     (folder / "config.json").write_text("{", encoding="utf-8")
     with pytest.raises(ValueError, match=r"config\.json is damaged: not JSON"):
         gpt2.load(folder)
-    (folder / "config.json").write_text('{"model_type": "llama"}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"config\.json: model_type must be 'gpt2', got 'llama'"):
+    (folder / "config.json").write_text('{"model_type": "opt"}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"config\.json: model_type must be one of .* got 'opt'"):
         gpt2.load(folder)
 
 
@@ -394,7 +394,7 @@ def test_a_noted_tokenizer_that_is_no_object_is_named(cfg, tmp_path):
     with pytest.raises(
         ValueError, match=r"config\.json: 'tokenizer' must be an object, got 'gpt2'"
     ):
-        gpt2.load_tokenizer(tmp_path)
+        load(tmp_path)
 
 
 def test_an_absurd_number_of_layers_is_refused_at_once(cfg, tmp_path):
@@ -472,7 +472,7 @@ def test_transformers_loads_what_we_export_with_the_same_logits(cfg, change, tmp
 
 
 def test_a_post_ln_model_cannot_be_exported(cfg, tmp_path):
-    with pytest.raises(ValueError, match="Post-LN model cannot be exported"):
+    with pytest.raises(ValueError, match="GPT-2 has norm_first=True, got False"):
         gpt2.export(GPT(replace(cfg, norm_first=False)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from switches import LLAMA
 
 from gptlib import GPT, GPTConfig, KVCache
 
@@ -14,7 +15,7 @@ def compositions(n):
         yield [(a, b) for a, b in itertools.pairwise(edges)]
 
 
-@pytest.mark.parametrize("change", [{}, {"norm_first": False}, {"qkv_bias": True}])
+@pytest.mark.parametrize("change", [{}, {"norm_first": False}, {"qkv_bias": True}, LLAMA])
 @torch.no_grad()
 def test_every_way_of_cutting_a_prompt_gives_the_full_logits(tiny, change):
     model = GPT(replace(tiny, **change)).eval()
@@ -74,6 +75,11 @@ def test_sixteen_bits_stay_finite_and_near(tiny, dtype):
 )
 def test_bytes_at_gpt2_size(cfg, dtype, nbytes):
     assert KVCache(cfg, dtype=dtype, device="meta").nbytes == nbytes
+
+
+def test_only_the_heads_of_keys_and_values_are_kept(tiny):
+    shared = KVCache(replace(tiny, n_kv_heads=1))
+    assert shared.nbytes * tiny.n_heads == KVCache(tiny).nbytes
 
 
 def test_bytes_of_the_tiny_cache(tiny):

@@ -1,9 +1,12 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
+from switches import RELATIVES, TINY
 
-from gptlib.muon import POLYNOMIALS, Muon, orthogonalize
+from gptlib import GPT, TrainConfig
+from gptlib.muon import POLYNOMIALS, Muon, make_optimizers, orthogonalize
 
 
 def singular_values(x):
@@ -86,6 +89,29 @@ def test_a_fused_matrix_is_updated_as_its_parts_are():
     assert not torch.allclose(whole, updated(param, grad))
 
 
+def test_parts_of_unequal_heights_are_updated_as_they_are_alone():
+    param, grad = torch.randn(24, 8), torch.randn(24, 8)
+    heights = (16, 4, 4)
+    whole = updated(param, grad, parts=heights)
+    pairs = zip(param.split(heights), grad.split(heights), strict=True)
+    torch.testing.assert_close(whole, torch.cat([updated(p, g) for p, g in pairs]))
+
+
+@pytest.mark.parametrize("change", RELATIVES.values(), ids=RELATIVES)
+def test_shared_heads_are_told_apart_in_the_fused_matrix(change):
+    model = GPT(replace(TINY, **change))
+    _, muon = make_optimizers(model, TrainConfig())
+    parts = {name: group["parts"] for group in muon.param_groups for name in _names(model, group)}
+    assert parts["blocks.0.attn.qkv.weight"] == model.cfg.qkv_dims
+    assert parts["blocks.1.ff.gate.weight"] == 1
+    assert len(parts) == 10
+
+
+def _names(model, group):
+    ids = {id(param) for param in group["params"]}
+    return [name for name, param in model.named_parameters() if id(param) in ids]
+
+
 def test_every_direction_of_the_update_is_equally_long():
     grad = torch.randn(32, 32)
     change = updated(torch.zeros(32, 32), grad)
@@ -139,7 +165,9 @@ def test_a_matrix_without_gradient_is_left_alone():
     assert not torch.equal(a, b)
 
 
-@pytest.mark.parametrize(("shape", "parts"), [((5,), 1), ((5, 4), 3), ((2, 2, 2), 1)])
+@pytest.mark.parametrize(
+    ("shape", "parts"), [((5,), 1), ((5, 4), 3), ((2, 2, 2), 1), ((5, 4), (3, 1)), ((6, 4), (3, 2))]
+)
 def test_what_is_no_matrix_is_refused(shape, parts):
     with pytest.raises(ValueError, match="Muon needs matrices"):
         Muon([{"params": [torch.nn.Parameter(torch.ones(shape))], "parts": parts}])

@@ -6,8 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from switches import ALONE, TINY, configurations
 
 from gptlib import GPT, generate, stream
+from gptlib.config import parameter_shapes
 from gptlib.kv_cache import NumpyKVCache
 from gptlib.numpy_gpt import AdamW, NumpyGPT, check_gradients, clip_grad_norm, ops
 
@@ -35,12 +38,16 @@ def batch(cfg, rows=3, seed=0):
     return rng.integers(cfg.vocab_size, size=shape)
 
 
-def worst_difference(arrays, tensors):
-    """Return the largest relative difference by parameter; both sides must have the same names."""
+def worst_difference(arrays, tensors, least=0.0):
+    """Return the largest relative difference by parameter; both sides must have the same names.
+
+    Norms below `least` count as `least`: what is 0 but for rounding has no digits to compare.
+    """
     assert arrays.keys() == tensors.keys()
     return np.max(  # built-in max() would drop a NaN
         [
-            np.linalg.norm(arrays[name] - tensors[name].numpy()) / tensors[name].norm().item()
+            np.linalg.norm(arrays[name] - tensors[name].numpy())
+            / max(tensors[name].norm().item(), least)
             for name in arrays
         ]
     )
@@ -83,6 +90,43 @@ def test_three_adamw_steps_keep_the_parameters_equal_to_torch(tiny, change):
         assert clip_grad_norm(grads, 0.5) == pytest.approx(norm, rel=1e-9)
         optimizer.step(grads)
     assert worst_difference(net.params, {n: p.detach() for n, p in model.named_parameters()}) < 1e-9
+
+
+@given(configurations())
+@settings(deadline=None)
+def test_any_switches_together_give_torchs_loss_gradients_and_cached_logits(cfg):
+    torch.manual_seed(0)
+    model, net = pair(cfg)
+    idx, targets = batch(cfg)
+    loss = model.loss(torch.from_numpy(idx), torch.from_numpy(targets))
+    loss.backward()
+    ours, grads = net.loss_and_grads(idx, targets)
+    assert ours == pytest.approx(loss.item(), rel=1e-9)
+    # A vector added to every key lifts all scores of a query alike, so its gradient is 0.
+    theirs = {n: p.grad for n, p in model.named_parameters()}
+    assert worst_difference(grads, theirs, least=1e-5) < 1e-9
+    with torch.no_grad():
+        whole, row = model(torch.from_numpy(idx)).numpy(), idx[:1]
+        caches = model.new_cache(), net.new_cache()
+        steps = [
+            (model(torch.from_numpy(part), cache=caches[0]).numpy(), net.forward(part, caches[1]))
+            for part in np.split(row, [3, 4, 5], axis=1)
+        ]
+    size = np.abs(whole).max()
+    for engine in zip(*steps, strict=True):
+        assert np.abs(np.concatenate(engine, axis=1)[0] - whole[0]).max() < 1e-9 * size
+    assert np.abs(net.forward(idx) - whole).max() < 1e-9 * size
+
+
+@pytest.mark.parametrize("change", ALONE, ids=str)
+def test_each_switch_alone_changes_the_parameters_or_the_function(change):
+    rotary = {"positions": "rotary"} if any(name.startswith("rotary") for name in change) else {}
+    plain, _ = pair(replace(TINY, **rotary))
+    other, _ = pair(replace(TINY, **(rotary | change)))
+    if parameter_shapes(plain.cfg) == parameter_shapes(other.cfg) and "init" not in change:
+        other.load_state_dict(plain.state_dict())
+        ids = torch.arange(9)[None]
+        assert (plain(ids) - other(ids)).abs().max() > 1e-6
 
 
 def test_fifty_float32_steps_follow_torchs_loss_curve(tiny):

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from switches import ALONE, RELATIVES
 
 from gptlib import GPT, GPTConfig, TrainConfig, Trainer, corpus, for_decoding, generate
 from gptlib.numpy_gpt.packed import Precision
@@ -34,7 +35,8 @@ def test_the_loss_stays_within_one_percent(trained, precision: Precision):
 
 @pytest.mark.parametrize(
     "change",
-    [{}, {"tie_weights": True}, {"qkv_bias": True}, {"norm_first": False}, {"activation": "relu"}],
+    [{}, {"tie_weights": True}, *ALONE, {"gated": True, "bias": True}, *RELATIVES.values()],
+    ids=str,
 )
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_logits_are_near_for_every_switch(tiny, change, precision):

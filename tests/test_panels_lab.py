@@ -94,17 +94,6 @@ class Lab:
         self.page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
         self.wait()
 
-    def follows(self, expression: str, value: object) -> object:
-        """Return an expression's value in the kernel, asked again for a while until it is `value`.
-
-        While a slider is dragged the kernel is behind, and gets the last place after others.
-        """
-        for _ in range(40):
-            if self.ask(expression) == value:
-                break
-            self.page.wait_for_timeout(250)
-        return self.ask(expression)
-
     def ask(self, expression: str) -> object:
         """Return the value of a Python expression in the notebook's kernel, by way of JSON."""
         text = self.page.evaluate(
@@ -228,7 +217,7 @@ def test_a_chapter_run_in_jupyterlab_has_one_live_panel_that_python_follows(lab:
     )
     shown = float(slider.input_value())
     assert shown > 2
-    assert lab.follows(found, [shown]) == [shown]
+    assert lab.ask(found) == [shown]
 
 
 def test_panels_link_observe_stand_in_a_box_and_are_shown_twice(lab: Lab) -> None:
@@ -243,8 +232,7 @@ def test_panels_link_observe_stand_in_a_box_and_are_shown_twice(lab: Lab) -> Non
     lab.wait()
     value = float(sliders[0].input_value())
     assert value < -2
-    three = [value] * 3
-    assert lab.follows("[a.scale, b.scale, seen[-1]]", three) == three
+    assert lab.ask("[a.scale, b.scale, seen[-1]]") == [value] * 3
     assert [float(slider.input_value()) for slider in sliders] == [value] * 3
     lab.ask("setattr(b, 'scale', 0.5)")
     lab.page.wait_for_function(

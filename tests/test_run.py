@@ -288,6 +288,7 @@ def child(work):
     """Run `work` in a forked process and return its id."""
     pid = os.fork()
     if pid == 0:
+        torch.set_num_threads(1)  # the other threads did not come along, and would be waited for
         try:
             work()
         except BaseException as error:

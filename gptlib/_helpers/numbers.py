@@ -88,7 +88,8 @@ def _rules(kind: type) -> dict[str, tuple[Any, Range, bool]]:
             optional = True
             hint = next(part for part in typing.get_args(hint) if part is not type(None))
         if typing.get_origin(hint) is typing.Annotated:
-            hint, allowed = typing.get_args(hint)
+            hint, *notes = typing.get_args(hint)
+            allowed = next((note for note in notes if isinstance(note, Range)), allowed)
         rules[name] = hint, allowed, optional
     return rules
 

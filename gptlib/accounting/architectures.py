@@ -14,24 +14,41 @@ from typing import Any
 from gptlib.accounting import windows
 from gptlib.accounting.fields import SIZES, Fields, check_layers
 from gptlib.accounting.rotary import checked, llama_like, mixtral_experts, qwen3_experts
-from gptlib.accounting.shape import Attention, FeedForward, Latent, Shape, plain_attention
+from gptlib.accounting.shape import (
+    NORM_NUMBERS,
+    Attention,
+    FeedForward,
+    Latent,
+    Norm,
+    Shape,
+    plain_attention,
+)
 from gptlib.config import GPTConfig
 
 
 def from_gpt(cfg: GPTConfig) -> Shape:
     """Return the shape of our own model."""
     check_layers("n_layers", cfg.n_layers)
+    norm: Norm = "rmsnorm" if cfg.norm == "rms" else "layernorm" if cfg.bias else "scale-only"
+    attention = plain_attention(
+        cfg.n_heads,
+        cfg.kv_heads,
+        cfg.head_dim,
+        cfg.qkv_bias,
+        cfg.bias,
+        qk_norm=2 * cfg.head_dim * NORM_NUMBERS[norm] if cfg.qk_norm else 0,
+    )
     return Shape(
         architecture="gptlib",
         vocab_size=cfg.vocab_size,
         context_length=cfg.context_length,
         emb_dim=cfg.emb_dim,
-        attention=plain_attention(cfg.n_heads, cfg.n_heads, cfg.head_dim, cfg.qkv_bias, True),
-        feed_forward=(FeedForward(4 * cfg.emb_dim, False, True),) * cfg.n_layers,
+        attention=attention,
+        feed_forward=(FeedForward(cfg.ff_dim, cfg.gated, cfg.bias),) * cfg.n_layers,
         windows=(None,) * cfg.n_layers,
         tied=cfg.tie_weights,
-        norm="layernorm",
-        position_rows=cfg.context_length,
+        norm=norm,
+        position_rows=cfg.context_length if cfg.positions == "learned" else 0,
     )
 
 
@@ -45,7 +62,7 @@ def _gpt2(f: Fields) -> Shape:
         context_length=f.count("n_positions"),
         emb_dim=width,
         attention=plain_attention(heads, heads, f.divide("n_embd", "n_head"), True, True),
-        feed_forward=(FeedForward(f.count("n_inner", 4 * width), False, True),) * layers,
+        feed_forward=(FeedForward(f.optional_count("n_inner") or 4 * width, False, True),) * layers,
         windows=(None,) * layers,
         tied=f.switch("tie_word_embeddings", True),
         norm="layernorm",
@@ -193,6 +210,7 @@ READERS: dict[str, Callable[[Fields], Shape]] = {
     "mixtral": partial(_unbiased, windows=windows.if_given, feed_forward=mixtral_experts),
     "qwen2": partial(llama_like, qkv_bias=True, windows=windows.later_if_on),
     "qwen3": partial(_qwen3, head_dim_required=True, windows=windows.later_if_on),
+    "smollm3": partial(llama_like, tied=True, mlp_bias=True, windows=windows.unturned_if_on),
     "qwen3_moe": partial(_qwen3, windows=windows.all_if_on, feed_forward=qwen3_experts),
     "gemma": _gemma,
     "gemma2": _gemma2,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 Windows = tuple[int | None, ...]  # positions each block looks back on, itself too; None: all
-Norm = Literal["layernorm", "rmsnorm", "none"]
+Norm = Literal["layernorm", "scale-only", "rmsnorm", "none"]
 
-# Numbers per channel: LayerNorm has a scale and a shift (Ba et al., 2016), RMSNorm a scale only
-# (Zhang and Sennrich, 2019), and a norm without parameters none.
-NORM_NUMBERS: dict[Norm, int] = {"layernorm": 2, "rmsnorm": 1, "none": 0}
+# Numbers per channel: LayerNorm has a scale and a shift (Ba et al., 2016), or a scale only where
+# biases are off; RMSNorm has a scale (Zhang and Sennrich, 2019), a norm without parameters none.
+NORM_NUMBERS: dict[Norm, int] = {"layernorm": 2, "scale-only": 1, "rmsnorm": 1, "none": 0}
 
 
 @dataclass(frozen=True)

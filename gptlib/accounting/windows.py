@@ -52,6 +52,14 @@ def all_if_on(f: Fields) -> Windows:
     return (f.optional_count("sliding_window"),) * f.layers("num_hidden_layers")
 
 
+def unturned_if_on(f: Fields) -> Windows:
+    """Give a window to the blocks without rotary positions, if `use_sliding_window` is on."""
+    if not f.switch("use_sliding_window", False):
+        return nowhere(f)
+    nth, turned = f.count("no_rope_layer_interval", 4), f.data.get("no_rope_layers")
+    return required(f, lambda i: (i + 1) % nth == 0 if turned is None else not turned[i])
+
+
 def by_kind(f: Fields, kinds: Any, known: tuple[str, str], field: str, layers: int) -> Windows:
     """Give the blocks of the second `known` kind the window that `field` holds, the first none."""
     if not isinstance(kinds, list) or len(kinds) != layers:

@@ -1,4 +1,4 @@
-"""The command line: `gptlib train | prepare | sample | export | account | doctor`.
+"""The command line: `gptlib train | prepare | sample | chat | export | account | doctor`.
 
 Stands on top of everything; nothing imports it.
 """

@@ -18,8 +18,8 @@ import tyro
 from gptlib.cli.account import account
 from gptlib.cli.common import say
 from gptlib.cli.doctor import doctor
-from gptlib.cli.train import base_config, prepare, train
-from gptlib.cli.write import export, sample
+from gptlib.cli.train import defaults, prepare, train
+from gptlib.cli.write import chat, export, sample
 
 
 def main(args: list[str] | None = None) -> None:
@@ -29,12 +29,14 @@ def main(args: list[str] | None = None) -> None:
     try:
         args = sys.argv[1:] if args is None else args
         app = tyro.extras.SubcommandApp()
-        app.command(name="train")(functools.partial(train, config=base_config(args)))
-        for command in (prepare, sample, export, account, doctor):
+        app.command(name="train")(functools.partial(train, **defaults(args)))
+        for command in (prepare, sample, chat, export, account, doctor):
             app.command(command)
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: say(f"gptlib: {message}")
-            app.cli(args=args, prog="gptlib", description="Train, sample and export a GPT.")
+            app.cli(
+                args=args, prog="gptlib", description="Train a GPT, let it write, talk with one."
+            )
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, TypeError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:

@@ -17,21 +17,26 @@ from gptlib.recipe import TrainConfig
 from gptlib.text import shards, tokenizers
 
 
+@dataclasses.dataclass(frozen=True)
+class Model(GPTConfig):
+    """The model's numbers; how many tokens it knows follows from its tokenizer."""
+
+    vocab_size: tyro.conf.Suppress[int] = 50257
+
+
 def train(
     out: Path,
     corpus: str = OWN_CORPUS,
     preset: str = "mini",
+    from_: Annotated[str | None, tyro.conf.arg(name="from")] = None,
     tokenizer: Literal["bytes", "chars", "gpt2"] | None = None,
-    context_length: int | None = None,
-    emb_dim: int | None = None,
-    n_heads: int | None = None,
-    n_layers: int | None = None,
-    drop_rate: float | None = None,
     device: str = "auto",
     plain: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    model: Annotated[Model, tyro.conf.arg(name="")] = Model(),
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = TrainConfig(),  # noqa: B008 (frozen)
+    given: tyro.conf.Suppress[tuple[str, ...]] = (),
 ) -> None:
     """Train a model on a text, with checkpoints on the way.
 
@@ -41,35 +46,25 @@ def train(
     Args:
         out: Folder of the run; made if need be.
         corpus: "shakespeare", the path of a UTF-8 text file, or a folder of `gptlib prepare`.
-        preset: Size of the model: mini, gpt2-small, gpt2-medium, gpt2-large or gpt2-xl.
-        tokenizer: How text becomes ids; by default bytes for mini and gpt2 for the others.
-        context_length: Most positions read at once, instead of the preset's.
-        emb_dim: Width of the residual stream, instead of the preset's.
-        n_heads: Attention heads per block, instead of the preset's.
-        n_layers: Blocks, instead of the preset's.
-        drop_rate: Dropout probability, instead of the preset's.
+        preset: The model where its numbers are not given: mini, modern-mini, gpt2-small,
+            gpt2-medium, gpt2-large or gpt2-xl.
+        from_: Go on from trained weights, with their own tokenizer, in small steps: "packaged",
+            "smollm2", a folder or a .gguf file, as for `gptlib sample`.
+        tokenizer: How text becomes ids; by default bytes for small models, gpt2 for its presets.
         device: auto, cuda, mps or cpu.
         plain: The usual recipe, AdamW with one cosine, for every number that is not given.
         resume: Go on with the run in the folder. Its own numbers hold, but for those given.
         overwrite: Start anew and remove the run that the folder holds.
+        model: The model's numbers, instead of the preset's.
         config: The run's numbers.
+        given: Which of the options that describe the model stand on the command line.
     """
-    changes: dict[str, Any] = {
-        "context_length": context_length,
-        "emb_dim": emb_dim,
-        "n_heads": n_heads,
-        "n_layers": n_layers,
-        "drop_rate": drop_rate,
-    }
-    changes = {name: value for name, value in changes.items() if value is not None}
-    cfg = GPTConfig.preset(preset, **changes)  # before anything slow
-    flags: dict[str, Any] = {"overwrite": overwrite, "plain": plain, "tokenizer": tokenizer}
-    flags["preset"] = preset != "mini"
-    if resume and (changes or any(flags.values())):
-        given = next((name for name, value in flags.items() if value), next(iter(changes), ""))
-        raise ValueError(
-            f"--resume keeps the run's own model and recipe; --{given.replace('_', '-')} cannot"
-        )
+    keeps = {"--resume": resume, "--from": from_ is not None}
+    refused = {"tokenizer", *MODEL_OPTIONS} | ({"overwrite", "plain", "from"} if resume else set())
+    for option in (name for name, is_on in keeps.items() if is_on):
+        for name in (name for name in given if name in refused):
+            own = "the run's own model and recipe" if resume else "the model and tokenizer it names"
+            raise ValueError(f"{option} keeps {own}; --{name.replace('_', '-')} cannot")
 
     from gptlib.cli import training  # noqa: PLC0415 (loads torch)
 
@@ -77,8 +72,8 @@ def train(
         out,
         corpus,
         tokenizer,
-        "bytes" if preset == "mini" else "gpt2",
-        cfg,
+        "gpt2" if preset.startswith("gpt2") else "bytes",
+        from_ or GPTConfig(**dataclasses.asdict(model)),
         config,
         device=device,
         resume=resume,
@@ -86,22 +81,28 @@ def train(
     )
 
 
+MODEL_OPTIONS = ("preset", *(field.name for field in dataclasses.fields(Model)))
+
+
 @dataclasses.dataclass
 class _Base:
     """The options that decide where the numbers start."""
 
     out: Path | None = None
+    preset: str = "mini"
+    from_: Annotated[str | None, tyro.conf.arg(name="from")] = None
     plain: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
 
 
-def base_config(args: list[str]) -> TrainConfig:
-    """Return the numbers that `train` has where its options give none.
+def defaults(args: list[str]) -> dict[str, Any]:
+    """Return what `train` has where its options give nothing, and which options are given.
 
-    Those are the plain recipe's with --plain, and the run's own with --resume.
+    Those are the preset's and the recipe's: the plain one with --plain, the one that goes on with
+    --from, and the run's own with --resume.
     """
-    options = _Base()
-    if args[:1] == ["train"] and not {"-h", "--help"} & set(args):
+    options, is_train = _Base(), args[:1] == ["train"]
+    if is_train and not {"-h", "--help"} & set(args):
         with contextlib.suppress(SystemExit):  # said better when all options are read
             options, _ = tyro.cli(
                 _Base,
@@ -110,13 +111,23 @@ def base_config(args: list[str]) -> TrainConfig:
                 add_help=False,
                 console_outputs=False,
             )
-    if options.plain:
-        return TrainConfig.plain()
+    model = Model(**GPTConfig.preset(options.preset).to_dict())
+    names = [arg[2:].partition("=")[0].replace("-", "_") for arg in args if arg.startswith("--")]
+    return {
+        "model": model,
+        "config": _recipe(options),
+        "given": tuple(name.removeprefix("no_") for name in names) if is_train else (),
+    }
+
+
+def _recipe(options: _Base) -> TrainConfig:
     if options.resume and options.out:
         from gptlib.run import Run  # noqa: PLC0415 (loads torch)
 
         return Run(options.out).config()
-    return TrainConfig()
+    if options.from_ is not None:
+        return TrainConfig.further()
+    return TrainConfig.plain() if options.plain else TrainConfig()
 
 
 def prepare(

@@ -15,11 +15,11 @@ from gptlib.config import GPTConfig
 from gptlib.model import GPT
 from gptlib.recipe import TrainConfig
 from gptlib.run import Run
-from gptlib.storage import files
+from gptlib.storage import checkpoint, files
 from gptlib.text import corpus as corpora
 from gptlib.text import shards
 from gptlib.text.tokenizers import Tokenizer
-from gptlib.trainer import Trainer
+from gptlib.trainer import Trainer, window_of
 
 
 def train(
@@ -27,7 +27,7 @@ def train(
     corpus: str,
     tokenizer: str | None,
     otherwise: str,
-    cfg: GPTConfig,
+    start: GPTConfig | str,
     config: TrainConfig,
     *,
     device: str,
@@ -38,6 +38,7 @@ def train(
 
     Args:
         tokenizer: its kind where it was asked for; `otherwise` where not and the corpus says none.
+        start: what a fresh model is to be like, or the name of trained weights.
     """
     on, run = parallel.pick_device(device), Run(out)
     with parallel.process_group(on):
@@ -45,7 +46,11 @@ def train(
             trainer = _resumed(run, corpus, config, on)
         else:
             refuse_held(out, files.held(out), "--out", overwrite)
-            trainer = _fresh(cfg, *_training_text(corpus, tokenizer, otherwise), config, on)
+            if isinstance(start, str):
+                trainer = _further(start, corpus, config, on)
+            else:
+                text = _training_text(corpus, tokenizer, otherwise)
+                trainer = _fresh(start, *text, config, on)
             if parallel.rank() == 0:
                 run.clear()
             parallel.wait_for_all()
@@ -75,15 +80,29 @@ def _fresh(
     cfg: GPTConfig, tokens: Any, tok: Tokenizer, config: TrainConfig, device: torch.device
 ) -> Trainer:
     cfg = dataclasses.replace(cfg, vocab_size=tok.n_vocab)
-    texts = corpora.split(tokens, context_length=cfg.context_length)
+    texts = corpora.split(tokens, context_length=window_of(config, cfg))
     torch.manual_seed(config.seed)
     return Trainer(GPT(cfg).to(device), *texts, config, tok)
+
+
+def _further(start: str, corpus: str, config: TrainConfig, device: torch.device) -> Trainer:
+    """Go on from trained weights, on a text in their own tokens."""
+    model, tok = checkpoint.load(start)
+    tokens, made_with = _training_text(corpus, None, "", tok)
+    if made_with.to_dict() != tok.to_dict():
+        raise ValueError(
+            f"the tokens in {corpus} are {made_with.name}, the model in {start} reads {tok.name};"
+            " name the text itself"
+        )
+    texts = corpora.split(tokens, context_length=window_of(config, model.cfg))
+    torch.manual_seed(config.seed)
+    return Trainer(model.float().to(device), *texts, config, tok)
 
 
 def _resumed(run: Run, corpus: str, config: TrainConfig, device: torch.device) -> Trainer:
     cfg, tok = run.read_about()
     tokens, _ = _training_text(corpus, None, "", tok)
-    texts = corpora.split(tokens, context_length=cfg.context_length)
+    texts = corpora.split(tokens, context_length=window_of(config, cfg))
     changes = dataclasses.asdict(config)
     trainer, report = run.resume(*texts, changes=changes, device=device)
     for line in report.splitlines():

@@ -15,6 +15,7 @@ from gptlib.numpy_gpt import ops
 from gptlib.numpy_gpt.ops import Array, Ids, Saved
 
 Params = dict[str, Array]  # under the torch model's names; a tied head has no entry of its own
+Turn = tuple[Array, Array]  # cosines and sines (T, D/2) of the angles that positions turn by
 Product = Callable[[str, Array], tuple[Array, Saved]]  # a matrix's name and (..., I) -> (..., O)
 
 
@@ -74,12 +75,20 @@ class ForwardGPT:
             cache.check(self.cfg, self.dtype, *idx.shape)
         start = 0 if cache is None else cache.length
         positions = np.arange(start, start + idx.shape[1])
-        token, saved_token = ops.embedding_forward(idx, self.params["tok_emb.weight"])
-        position, saved_position = ops.embedding_forward(positions, self.params["pos_emb.weight"])
-        x, saved_drop = self._drop_forward(token + position, rng)  # (B, T, C) + (T, C)
+        x, saved_token = ops.embedding_forward(idx, self.params["tok_emb.weight"])
+        saved_position, turn = None, None
+        if self.cfg.positions == "learned":
+            table = self.params["pos_emb.weight"]
+            position, saved_position = ops.embedding_forward(positions, table)
+            x = x + position  # (B, T, C) + (T, C)
+        else:
+            angles = ops.rotary_turn(positions, self.cfg.head_dim, self.cfg.rotary_base)
+            turn = angles[0].astype(self.dtype), angles[1].astype(self.dtype)
+        x, saved_drop = self._drop_forward(x, rng)
         saved: list[Saved] = [(saved_token, saved_position, saved_drop)]
         for layer in range(self.cfg.n_layers):
-            x, saved_block = self.block_forward(x, layer, cache, rng)
+            own = turn if self.cfg.turns(layer) else None
+            x, saved_block = self.block_forward(x, layer, cache, rng, own)
             saved.append(saved_block)
         if cache is not None:
             cache.advance(idx.shape[1])
@@ -91,6 +100,7 @@ class ForwardGPT:
         layer: int,
         cache: NumpyKVCache | None,
         rng: np.random.Generator | None,
+        turn: Turn | None = None,
     ) -> tuple[Array, Saved]:
         """Attention, then feed-forward, each normed before (Pre-LN) or after its addition."""
         saved = []
@@ -99,7 +109,7 @@ class ForwardGPT:
             read = x
             if self.cfg.norm_first:
                 read, saved_norm = self._norm_forward(name, read)
-            branch, saved_part = part(read, layer, cache, rng)
+            branch, saved_part = part(read, layer, cache, rng, turn)
             branch, saved_drop = self._drop_forward(branch, rng)
             x = ops.residual_forward(x, branch)
             if not self.cfg.norm_first:
@@ -113,28 +123,49 @@ class ForwardGPT:
         layer: int,
         cache: NumpyKVCache | None,
         rng: np.random.Generator | None,
+        turn: Turn | None,
     ) -> tuple[Array, Saved]:
-        B, T, C = x.shape
-        H, D = self.cfg.n_heads, self.cfg.head_dim
-        qkv, saved_qkv = self._linear_forward(f"blocks.{layer}.attn.qkv", x)  # (B, T, 3C)
-        # (B, T, 3C) -> (B, T, 3, H, D) -> (3, B, H, T, D)
-        q, k, v = np.ascontiguousarray(qkv.reshape(B, T, 3, H, D).transpose(2, 0, 3, 1, 4))
+        name, (B, T, _) = f"blocks.{layer}.attn", x.shape
+        H, G, D = self.cfg.n_heads, self.cfg.kv_heads, self.cfg.head_dim
+        qkv, saved_qkv = self._linear_forward(f"{name}.qkv", x)  # (B, T, (H + 2G) D)
+        # -> (B, T, H + 2G, D) -> (B, H + 2G, T, D)
+        heads = np.ascontiguousarray(qkv.reshape(B, T, H + 2 * G, D).transpose(0, 2, 1, 3))
+        qk, v = heads[:, : H + G], heads[:, H + G :]
+        saved_norms: Saved = ()
+        if self.cfg.qk_norm:
+            q, saved_q = self._norm_forward(f"{name}.q_norm", qk[:, :H])
+            k, saved_k = self._norm_forward(f"{name}.k_norm", qk[:, H:])
+            qk, saved_norms = np.concatenate((q, k), axis=1), (saved_q, saved_k)
+        if turn is not None:
+            qk, _ = ops.rotary_forward(qk, *turn)
+        q, k = qk[:, :H], qk[:, H:]
         if cache is not None:
-            k, v = cache.append(layer, k, v)  # (B, H, T, D) -> (B, H, S, D)
+            k, v = cache.append(layer, k, v)  # (B, G, T, D) -> (B, G, S, D)
         drop = None
         if rng is not None and self.cfg.drop_rate > 0:
             shape = (B, H, T, k.shape[2])
             drop = ops.dropout_mask(shape, self.cfg.drop_rate, rng, self.dtype)
         y, saved_attention = ops.attention_forward(q, k, v, drop)
-        y = y.transpose(0, 2, 1, 3).reshape(B, T, C)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, C)
-        out, saved_out = self._linear_forward(f"blocks.{layer}.attn.out_proj", y)
-        return out, (saved_qkv, saved_attention, saved_out)
+        y = y.transpose(0, 2, 1, 3).reshape(
+            B, T, H * D
+        )  # (B, H, T, D) -> (B, T, H, D) -> (B, T, HD)
+        out, saved_out = self._linear_forward(f"{name}.out_proj", y)
+        return out, (saved_qkv, saved_norms, turn, saved_attention, saved_out)
 
     def _ff_forward(self, x: Array, layer: int, *_: Any) -> tuple[Array, Saved]:
-        up, saved_up = self._linear_forward(f"blocks.{layer}.ff.up", x)  # (B, T, 4C)
-        bent, saved_bend = self._op("forward")(up)
-        down, saved_down = self._linear_forward(f"blocks.{layer}.ff.down", bent)
-        return down, (saved_up, saved_bend, saved_down)
+        name = f"blocks.{layer}.ff"
+        wide, saved_up = self._linear_forward(f"{name}.up", x)  # (B, T, C) -> (B, T, F)
+        saved_gate: Saved = ()
+        if self.cfg.gated:
+            if self.product is not None:
+                wide, gate = np.split(wide, 2, axis=-1)  # one product for both, see `matrices`
+            else:
+                gate, saved_gate = self._linear_forward(f"{name}.gate", x)
+            bent, saved_bend = ops.swiglu_forward(gate, wide, self.cfg.activation)
+        else:
+            bent, saved_bend = self._op("forward")(wide)
+        down, saved_down = self._linear_forward(f"{name}.down", bent)
+        return down, (saved_up, saved_gate, saved_bend, saved_down)
 
     def _head_forward(self, x: Array) -> tuple[Array, Saved]:
         x, saved_norm = self._norm_forward("final_norm", x)
@@ -164,11 +195,20 @@ class ForwardGPT:
     # The parts by name ------------------------------------------------------------------------
 
     def matrices(self) -> Iterator[tuple[str, Array, Array | None]]:
-        """Yield every part that multiplies: its name, its (out, in) weights, its bias."""
+        """Yield every part that multiplies: its name, its (out, in) weights, its bias.
+
+        A gate lies below the matrix beside it, under that one's name: a product less per block.
+        """
         for name, weight in self.params.items():
-            if weight.ndim == 2 and name not in TABLES:
-                part = name.removesuffix(".weight")
-                yield part, weight, self.params.get(f"{part}.bias")
+            part = name.removesuffix(".weight")
+            if weight.ndim != 2 or name in TABLES or part.endswith("ff.gate"):
+                continue
+            bias = self.params.get(f"{part}.bias")
+            if part.endswith("ff.up") and self.cfg.gated:
+                gate = part.replace("up", "gate")
+                weight = np.concatenate((weight, self.params[f"{gate}.weight"]))
+                bias = None if bias is None else np.append(bias, self.params[f"{gate}.bias"])
+            yield part, weight, bias
         if self.cfg.tie_weights:
             yield "head", self.params[self.head_name()], None
 
@@ -186,8 +226,10 @@ class ForwardGPT:
         return ops.linear_forward(x, self.params[weight], self.params.get(f"{name}.bias"))
 
     def _norm_forward(self, name: str, x: Array) -> tuple[Array, Saved]:
-        scale, shift = self.params[f"{name}.scale"], self.params[f"{name}.shift"]
-        return ops.layer_norm_forward(x, scale, shift)
+        scale, eps = self.params[f"{name}.scale"], self.cfg.norm_eps
+        if self.cfg.norm == "rms":
+            return ops.rms_norm_forward(x, scale, eps)
+        return ops.layer_norm_forward(x, scale, self.params.get(f"{name}.shift", 0), eps)
 
     def _drop_forward(
         self, x: Array, rng: np.random.Generator | None

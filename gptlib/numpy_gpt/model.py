@@ -37,8 +37,7 @@ class NumpyGPT(ForwardGPT):
         shapes, kind = parameter_shapes(check_config(cfg)), _float_type(dtype)
         rng = np.random.default_rng(seed)
         params = {
-            name: _laid_out(name, _draw(name, shape, cfg, rng).astype(kind))
-            for name, shape in shapes.items()
+            name: _laid_out(name, _draw(name, shapes, cfg, rng).astype(kind)) for name in shapes
         }
         super().__init__(cfg, params)
 
@@ -66,7 +65,8 @@ class NumpyGPT(ForwardGPT):
         dtable = ops.embedding_backward(dx, saved_token)
         # A tied table is read at both ends of the machine, so its two gradients add up.
         grads["tok_emb.weight"] = dtable + grads.get("tok_emb.weight", 0)
-        grads["pos_emb.weight"] = ops.embedding_backward(dx.sum(0), saved_position)
+        if self.cfg.positions == "learned":
+            grads["pos_emb.weight"] = ops.embedding_backward(dx.sum(0), saved_position)
         return loss, {name: grads[name] for name in self.params}
 
     def _head_backward(self, dlogits: Array, saved: Saved, grads: Params) -> Array:
@@ -91,23 +91,34 @@ class NumpyGPT(ForwardGPT):
         return dx
 
     def _attention_backward(self, dout: Array, layer: int, saved: Saved, grads: Params) -> Array:
-        saved_qkv, saved_attention, saved_out = saved
-        B, T, C = dout.shape
+        saved_qkv, saved_norms, turn, saved_attention, saved_out = saved
+        name, (B, T, _) = f"blocks.{layer}.attn", dout.shape
         H, D = self.cfg.n_heads, self.cfg.head_dim
-        dy = self._linear_backward(f"blocks.{layer}.attn.out_proj", dout, saved_out, grads)
-        # (B, T, C) -> (B, T, H, D) -> (B, H, T, D)
+        dy = self._linear_backward(f"{name}.out_proj", dout, saved_out, grads)
+        # (B, T, HD) -> (B, T, H, D) -> (B, H, T, D)
         dy = np.ascontiguousarray(dy.reshape(B, T, H, D).transpose(0, 2, 1, 3))
-        dqkv = np.stack(ops.attention_backward(dy, saved_attention))  # (3, B, H, T, D)
-        dqkv = dqkv.transpose(1, 3, 0, 2, 4).reshape(
-            B, T, 3 * C
-        )  # -> (B, T, 3, H, D) -> (B, T, 3C)
-        return self._linear_backward(f"blocks.{layer}.attn.qkv", dqkv, saved_qkv, grads)
+        dq, dk, dv = ops.attention_backward(dy, saved_attention)
+        if turn is not None:
+            dq, dk = ops.rotary_backward(dq, turn), ops.rotary_backward(dk, turn)
+        if saved_norms:
+            saved_q, saved_k = saved_norms
+            dq = self._norm_backward(f"{name}.q_norm", dq, saved_q, grads)
+            dk = self._norm_backward(f"{name}.k_norm", dk, saved_k, grads)
+        dqkv = np.concatenate((dq, dk, dv), axis=1).transpose(0, 2, 1, 3)  # -> (B, T, H + 2G, D)
+        return self._linear_backward(
+            f"{name}.qkv", dqkv.reshape(B, T, sum(self.cfg.qkv_dims)), saved_qkv, grads
+        )
 
     def _ff_backward(self, dout: Array, layer: int, saved: Saved, grads: Params) -> Array:
-        saved_up, saved_bend, saved_down = saved
-        dbent = self._linear_backward(f"blocks.{layer}.ff.down", dout, saved_down, grads)
-        dup = self._op("backward")(dbent, saved_bend)
-        return self._linear_backward(f"blocks.{layer}.ff.up", dup, saved_up, grads)
+        saved_up, saved_gate, saved_bend, saved_down = saved
+        name = f"blocks.{layer}.ff"
+        dbent = self._linear_backward(f"{name}.down", dout, saved_down, grads)
+        if not self.cfg.gated:
+            dwide = self._op("backward")(dbent, saved_bend)
+            return self._linear_backward(f"{name}.up", dwide, saved_up, grads)
+        dgate, dwide = ops.swiglu_backward(dbent, saved_bend)
+        dx = self._linear_backward(f"{name}.gate", dgate, saved_gate, grads)
+        return dx + self._linear_backward(f"{name}.up", dwide, saved_up, grads)
 
     def _linear_backward(self, name: str, dout: Array, saved: Saved, grads: Params) -> Array:
         dx, grads[f"{name}.weight"], db = ops.linear_backward(dout, saved)
@@ -116,7 +127,12 @@ class NumpyGPT(ForwardGPT):
         return dx
 
     def _norm_backward(self, name: str, dout: Array, saved: Saved, grads: Params) -> Array:
-        dx, grads[f"{name}.scale"], grads[f"{name}.shift"] = ops.layer_norm_backward(dout, saved)
+        if self.cfg.norm == "rms":
+            dx, grads[f"{name}.scale"] = ops.rms_norm_backward(dout, saved)
+            return dx
+        dx, grads[f"{name}.scale"], dshift = ops.layer_norm_backward(dout, saved)
+        if f"{name}.shift" in self.params:
+            grads[f"{name}.shift"] = dshift
         return dx
 
     def _drop_backward(self, dout: Array, saved: Saved | None) -> Array:
@@ -176,8 +192,11 @@ def _laid_out(name: str, param: Array) -> Array:
     return np.asfortranarray(param) if tall else np.ascontiguousarray(param)
 
 
-def _draw(name: str, shape: tuple[int, ...], cfg: GPTConfig, rng: np.random.Generator) -> Array:
+def _draw(
+    name: str, shapes: dict[str, tuple[int, ...]], cfg: GPTConfig, rng: np.random.Generator
+) -> Array:
     """Draw one parameter as `GPT` does under `init="gpt2"` or `init="torch"`."""
+    shape = shapes[name]
     if name.endswith(".scale"):
         return np.ones(shape)
     if name.endswith(".shift"):
@@ -185,8 +204,8 @@ def _draw(name: str, shape: tuple[int, ...], cfg: GPTConfig, rng: np.random.Gene
     if cfg.init == "torch":
         if name in TABLES:
             return rng.standard_normal(shape)
-        rows_in = 4 * cfg.emb_dim if "ff.down" in name else cfg.emb_dim
-        return rng.uniform(-1, 1, shape) / math.sqrt(rows_in)
+        inputs = shapes[name.removesuffix("bias").removesuffix("weight") + "weight"][1]
+        return rng.uniform(-1, 1, shape) / math.sqrt(inputs)
     if name.endswith(".bias"):
         return np.zeros(shape)
     writes = name.endswith(("out_proj.weight", "ff.down.weight"))

@@ -4,8 +4,8 @@ Each pair is pure: `op_forward(...) -> (out, saved)` and `op_backward(dout, save
 where `saved` is what backward needs and `dout` is dL/d(out), of the shape of `out`. The letter d in
 front of a name always means the derivative of the loss L by that name.
 
-Shape letters: B batch, T new positions, S all positions so far, C width, H heads, D head size,
-V vocabulary, N any number of rows.
+Shape letters: B batch, T new positions, S all positions so far, C width, H heads, G heads of keys
+and values, D head size, V vocabulary, N any number of rows.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def embedding_backward(dout: Array, saved: Saved) -> Array:
 
 
 def layer_norm_forward(
-    x: Array, scale: Array, shift: Array, eps: float = NORM_EPS
+    x: Array, scale: Array, shift: Array | float = 0, eps: float = NORM_EPS
 ) -> tuple[Array, Saved]:
     """Normalise the last axis to mean 0 and variance 1 (n in the divisor): (..., C) to (..., C)."""
     C = x.shape[-1]
@@ -107,6 +107,28 @@ def layer_norm_backward(dout: Array, saved: Saved) -> tuple[Array, Array, Array]
     dx -= xhat * along
     dx *= rstd
     return dx, dscale, dshift
+
+
+def rms_norm_forward(x: Array, scale: Array, eps: float = NORM_EPS) -> tuple[Array, Saved]:
+    """Divide the last axis by the root of its mean square: (..., C) to (..., C)."""
+    square = np.vecdot(x, x)[..., None] / x.shape[-1]  # (..., 1)
+    rstd = 1.0 / np.sqrt(square + eps)
+    xhat = x * rstd
+    return xhat * scale, (xhat, rstd, scale)
+
+
+def rms_norm_backward(dout: Array, saved: Saved) -> tuple[Array, Array]:
+    """Return dx (..., C), dscale (C,)."""
+    # LayerNorm without its mean: of the three paths two are left, so
+    #   dx = (g - xhat * mean(g * xhat)) * rstd   with g = dout * scale.
+    # The length is thrown away in the forward pass, and no gradient moves it.
+    xhat, rstd, scale = saved
+    C = xhat.shape[-1]
+    dscale = np.einsum("nc,nc->c", dout.reshape(-1, C), xhat.reshape(-1, C))
+    dx = dout * scale
+    dx -= xhat * (np.vecdot(dx, xhat)[..., None] / C)
+    dx *= rstd
+    return dx, dscale
 
 
 # Activations ----------------------------------------------------------------------------------
@@ -174,6 +196,32 @@ def relu_backward(dout: Array, saved: Saved) -> Array:
     return dout * (x > 0)
 
 
+def silu_forward(x: Array) -> tuple[Array, Saved]:
+    """Return x sigmoid(x), element by element."""
+    s = 0.5 * np.tanh(0.5 * x) + 0.5  # sigmoid(x) = (1 + tanh(x / 2)) / 2, which cannot overflow
+    return x * s, (x, s)
+
+
+def silu_backward(dout: Array, saved: Saved) -> Array:
+    """Return dx, element by element."""
+    # (x s)' = s + x s (1 - s), because sigmoid' = s (1 - s).
+    x, s = saved
+    return dout * s * (1.0 + x * (1.0 - s))
+
+
+def swiglu_forward(gate: Array, wide: Array, bend: str = "silu") -> tuple[Array, Saved]:
+    """Return silu(gate) * wide, both (..., F); another `bend` makes a relative, as GeGLU."""
+    bent, saved_bend = globals()[f"{bend}_forward"](gate)
+    return bent * wide, (bent, wide, saved_bend, bend)
+
+
+def swiglu_backward(dout: Array, saved: Saved) -> tuple[Array, Array]:
+    """Return dgate and dwide, (..., F) each."""
+    # A product hands each factor the other one: dwide = dout bent, dbent = dout wide.
+    bent, wide, saved_bend, bend = saved
+    return globals()[f"{bend}_backward"](dout * wide, saved_bend), dout * bent
+
+
 # Softmax and attention ------------------------------------------------------------------------
 
 
@@ -196,6 +244,29 @@ def softmax_backward(dout: Array, saved: Saved) -> Array:
     return dx
 
 
+def rotary_turn(positions: Ids, D: int, base: float) -> tuple[Array, Array]:
+    """Return the cosines and sines (T, D/2) by which positions (T,) turn the D/2 pairs of a head.
+
+    Pair i turns by base^(-2i/D) per position: the first quickly, the last hardly (Su et al., 2021).
+    """
+    angles = positions[:, None] * base ** (-np.arange(0, D, 2) / D)  # (T, D/2)
+    return np.cos(angles), np.sin(angles)
+
+
+def rotary_forward(x: Array, cos: Array, sin: Array) -> tuple[Array, Saved]:
+    """Turn each pair of (B, H, T, D) by its angle, (T, D/2); i and i + D/2 are a pair."""
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate((a * cos - b * sin, b * cos + a * sin), axis=-1), (cos, sin)
+
+
+def rotary_backward(dout: Array, saved: Saved) -> Array:
+    """Return dx (B, H, T, D)."""
+    # The pair (a, b) was multiplied by a rotation, and the transpose of a rotation turns back.
+    cos, sin = saved
+    return rotary_forward(dout, cos, -sin)[0]
+
+
 def attention_forward(
     q: Array, k: Array, v: Array, drop: Array | None = None
 ) -> tuple[Array, Saved]:
@@ -203,39 +274,45 @@ def attention_forward(
 
     Args:
         q: (B, H, T, D), the T newest of the S positions.
-        k, v: (B, H, S, D).
+        k, v: (B, G, S, D); H / G query heads in a row share a head of these.
         drop: dropout mask for the (B, H, T, S) weights, see `dropout_forward`.
 
     Returns:
         (B, H, T, D).
     """
-    T, S, D = q.shape[2], k.shape[2], q.shape[3]
-    scores = q @ k.swapaxes(-2, -1)  # (B, H, T, D) @ (B, H, D, S) -> (B, H, T, S)
+    (B, H, T, D), (G, S) = q.shape, k.shape[1:3]
+    rows = q.reshape(B, G, H // G * T, D)  # heads that share keys are more rows that meet them
+    scores = rows @ k.swapaxes(-2, -1)  # (B, G, HT/G, D) @ (B, G, D, S) -> (B, G, HT/G, S)
+    scores = scores.reshape(B, H, T, S)
     scores *= 1 / math.sqrt(D)
     if T > 1:  # one new position may read everything
         future = np.triu(np.ones((T, S), bool), S - T + 1)  # new position i sits at S - T + i
         np.copyto(scores, -np.inf, where=future)
     weights, _ = softmax_forward(scores)  # rows sum to 1, future positions are exactly 0
-    used = weights if drop is None else weights * drop
-    return used @ v, (q, k, v, weights, used, drop)  # (B, H, T, S) @ (B, H, S, D)
+    used = (weights if drop is None else weights * drop).reshape(B, G, H // G * T, S)
+    # (B, G, HT/G, S) @ (B, G, S, D) -> (B, G, HT/G, D) -> (B, H, T, D)
+    return (used @ v).reshape(B, H, T, D), (rows, k, v, weights, used, drop)
 
 
 def attention_backward(dout: Array, saved: Saved) -> tuple[Array, Array, Array]:
-    """Return dq (B, H, T, D), dk (B, H, S, D), dv (B, H, S, D)."""
+    """Return dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, D)."""
     # out = P v, P = softmax(Z), Z = q k^T / sqrt(D), each product differentiated like a linear:
     #   dv = P^T dout        (S, T) @ (T, D)
     #   dP = dout v^T        (T, D) @ (D, S)
     #   dZ = softmax_backward(dP): where P is 0, in the future, dZ is 0 too, so the mask needs no
     #        line of its own
     #   dq = dZ k / sqrt(D)  (T, S) @ (S, D)      dk = dZ^T q / sqrt(D)  (S, T) @ (T, D)
-    q, k, v, weights, used, drop = saved
-    dv = used.swapaxes(-2, -1) @ dout
-    dweights = dout @ v.swapaxes(-2, -1)
+    # Keys that several heads share get the sum of what these send: their rows lie in one product.
+    rows, k, v, weights, used, drop = saved
+    dout_rows = dout.reshape(rows.shape)  # (B, H, T, D) -> (B, G, HT/G, D)
+    dv = used.swapaxes(-2, -1) @ dout_rows
+    dweights = (dout_rows @ v.swapaxes(-2, -1)).reshape(weights.shape)  # (B, H, T, S)
     if drop is not None:
         dweights *= drop
     dscores = softmax_backward(dweights, (weights,))
-    dscores *= 1 / math.sqrt(q.shape[-1])
-    return dscores @ k, dscores.swapaxes(-2, -1) @ q, dv
+    dscores *= 1 / math.sqrt(rows.shape[-1])
+    dscores = dscores.reshape(used.shape)  # -> (B, G, HT/G, S)
+    return (dscores @ k).reshape(dout.shape), dscores.swapaxes(-2, -1) @ rows, dv
 
 
 # Residual addition and dropout ----------------------------------------------------------------

@@ -100,7 +100,7 @@ def _pack_int8(weight: Tensor, bias: Tensor | None) -> Any:
 def _int8_product(rows: Tensor, packed: Any) -> Tensor:
     # PyTorch's kernel also rounds the activations, with one scale per call. To 7 bits, because
     # pairs of 8-bit products overflow the 16-bit sums of processors without VNNI.
-    out: Tensor = torch.ops.quantized.linear_dynamic(rows, packed, reduce_range=True)
+    out: Tensor = torch.ops.quantized.linear_dynamic.default(rows, packed, reduce_range=True)
     return out
 
 

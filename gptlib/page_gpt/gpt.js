@@ -1,12 +1,23 @@
 // A GPT in plain JavaScript: the function of gptlib/model.py, for one sequence at a time.
 //
-// Shape letters as there: T new positions, S all positions so far, C emb_dim, H heads, D head size,
-// V vocabulary. Arrays are flat, row after row: element (t, c) of a (T, C) array is [t * C + c].
+// Shape letters as there: T new positions, S all positions so far, C emb_dim, H heads, G heads of
+// keys and values, D head size, F middle of the feed-forward part, V vocabulary. Arrays are flat, row
+// after row: element (t, c) of a (T, C) array is [t * C + c].
 
 import { decodeWeights } from "./weights.js";
 import { addProduct, linear } from "./products.js";
+import { addTo, BENDS, normed, rotate, rotaryTurns, softmax } from "./parts.js";
 
-const NORM_EPS = 1e-5; // keeps a constant row from dividing by zero
+// The switches of GPTConfig at GPT-2's choice, which models packed before there were any have.
+const GPT2 = {
+  norm: "layer",
+  norm_eps: 1e-5,
+  norm_first: true,
+  positions: "learned",
+  rotary_skip: 0,
+  qk_norm: false,
+  activation: "gelu_tanh",
+};
 
 /** Return the model that gptlib.page_gpt.packing packed; its weights are decoded once for all. */
 function loadModel(packed) {
@@ -18,25 +29,34 @@ class GPT {
   constructor(config, params) {
     const matrix = (name) => ({ weight: params[`${name}.weight`], bias: params[`${name}.bias`] });
     const norm = (name) => ({ scale: params[`${name}.scale`], shift: params[`${name}.shift`] });
-    this.config = config;
+    this.config = { ...GPT2, ...config };
+    const { emb_dim: C, n_heads: H } = config;
+    const [G, D, F] = [config.n_kv_heads ?? H, config.head_size ?? C / H, config.ff_size ?? 4 * C];
+    this.sizes = { C, H, G, D, F };
     this.tokens = params["tok_emb.weight"]; // (V, C)
-    this.positions = params["pos_emb.weight"]; // (context_length, C)
-    this.blocks = Array.from({ length: config.n_layers }, (_, layer) => ({
-      norm1: norm(`blocks.${layer}.norm1`),
-      qkv: matrix(`blocks.${layer}.attn.qkv`), // (3C, C)
-      out: matrix(`blocks.${layer}.attn.out_proj`), // (C, C)
-      norm2: norm(`blocks.${layer}.norm2`),
-      up: matrix(`blocks.${layer}.ff.up`), // (4C, C)
-      down: matrix(`blocks.${layer}.ff.down`), // (C, 4C)
-    }));
+    this.positions = params["pos_emb.weight"]; // (context_length, C), none where positions rotate
+    this.blocks = Array.from({ length: config.n_layers }, (_, layer) => {
+      const name = `blocks.${layer}`;
+      return {
+        norm1: norm(`${name}.norm1`),
+        qkv: matrix(`${name}.attn.qkv`), // ((H + 2G) D, C)
+        qNorm: norm(`${name}.attn.q_norm`), // (D)
+        kNorm: norm(`${name}.attn.k_norm`), // (D)
+        out: matrix(`${name}.attn.out_proj`), // (C, H D)
+        norm2: norm(`${name}.norm2`),
+        up: matrix(`${name}.ff.up`), // (F, C)
+        gate: config.gated ? matrix(`${name}.ff.gate`) : null, // (F, C)
+        down: matrix(`${name}.ff.down`), // (C, F)
+      };
+    });
     this.finalNorm = norm("final_norm");
     this.head = { weight: params["head.weight"] ?? this.tokens }; // (V, C), tied: the token table
   }
 
   /** Return an empty cache, which belongs to the caller; to shorten its `ids` is to forget them. */
   newCache() {
-    const { n_layers, context_length, emb_dim } = this.config;
-    const room = () => new Float32Array(context_length * emb_dim); // (context_length, C)
+    const { n_layers, context_length } = this.config;
+    const room = () => new Float32Array(context_length * this.sizes.G * this.sizes.D);
     const layers = Array.from({ length: n_layers }, () => ({ keys: room(), values: room() }));
     return { ids: [], layers };
   }
@@ -52,45 +72,90 @@ class GPT {
   forward(ids, { cache = this.newCache(), trace = null, scale = true, mask = true } = {}) {
     const past = cache.ids.length;
     this.check(ids, past);
-    const C = this.config.emb_dim;
-    const x = new Float32Array(ids.length * C); // the residual stream (T, C)
+    const { C, D } = this.sizes;
+    const { rotary_base, rotary_skip } = this.config;
+    let x = new Float32Array(ids.length * C); // the residual stream (T, C)
     ids.forEach((id, t) => x.set(this.tokens.subarray(id * C, (id + 1) * C), t * C));
-    addTo(x, this.positions.subarray(past * C, past * C + x.length));
+    let turns = null;
+    if (this.positions) addTo(x, this.positions.subarray(past * C, past * C + x.length));
+    else turns = rotaryTurns(past, ids.length, D, rotary_base);
     this.blocks.forEach((block, layer) => {
-      const qkv = linear(layerNorm(x, block.norm1), block.qkv, C); // (T, C) -> (T, 3C)
-      const { heads, weights } = this.attend(qkv, cache.layers[layer], past, scale, mask);
-      if (trace) trace[`blocks.${layer}.attn.weights`] = weights;
-      addTo(x, linear(heads, block.out, C));
-      const wide = gelu(linear(layerNorm(x, block.norm2), block.up, C)); // (T, C) -> (T, 4C)
-      addTo(x, linear(wide, block.down, 4 * C));
+      const own = rotary_skip && (layer + 1) % rotary_skip === 0 ? null : turns;
+      x = this.add(x, block.norm1, (read) => {
+        const qkv = this.queriesKeysValues(read, block, own); // (T, C) -> (T, (H + 2G) D)
+        const { heads, weights } = this.attend(qkv, cache.layers[layer], past, scale, mask);
+        if (trace) trace[`blocks.${layer}.attn.weights`] = weights;
+        return linear(heads, block.out, heads.length / ids.length); // (T, H D) -> (T, C)
+      });
+      x = this.add(x, block.norm2, (read) => this.feedForward(read, block));
     });
     cache.ids.push(...ids);
-    return linear(layerNorm(x, this.finalNorm), this.head, C); // (T, C) -> (T, V)
+    return linear(this.norm(x, this.finalNorm), this.head, C); // (T, C) -> (T, V)
   }
 
-  /** Let T new positions read those before them and themselves: qkv (T, 3C) -> heads (T, C). */
+  /** Add what a part makes of x (T, C) to x, normed before the part, or after the addition. */
+  add(x, norm, part) {
+    const { norm_first } = this.config;
+    addTo(x, part(norm_first ? this.norm(x, norm) : x));
+    return norm_first ? x : this.norm(x, norm);
+  }
+
+  norm(x, params) {
+    return normed(x, params, this.config.norm === "layer", this.config.norm_eps);
+  }
+
+  /** Project x (T, C) to queries, keys and values (T, (H + 2G) D), turned by their positions. */
+  queriesKeysValues(x, { qkv: matrix, qNorm, kNorm }, turns) {
+    const { C, H, G, D } = this.sizes;
+    const qkv = linear(x, matrix, C);
+    for (let at = 0, t = 0; at < qkv.length; at += (H + 2 * G) * D, t++) {
+      const queries = qkv.subarray(at, at + H * D);
+      const keys = qkv.subarray(at + H * D, at + (H + G) * D);
+      if (this.config.qk_norm) {
+        queries.set(this.norm(queries, qNorm)); // row by row: each head by itself
+        keys.set(this.norm(keys, kNorm));
+      }
+      if (turns) rotate(qkv.subarray(at, at + (H + G) * D), turns, t, D);
+    }
+    return qkv;
+  }
+
+  /** Let T new positions read those before them and themselves: qkv -> heads (T, H D). */
   attend(qkv, { keys, values }, past, scale, mask) {
-    const { emb_dim: C, n_heads: H } = this.config;
-    const D = C / H;
-    const T = qkv.length / (3 * C);
+    const { H, G, D } = this.sizes;
+    const [Q, K] = [H * D, G * D]; // widths of queries, and of keys or values
+    const width = Q + 2 * K;
+    const T = qkv.length / width;
     const S = past + T;
     for (let t = 0; t < T; t++) {
-      const at = 3 * t * C;
-      keys.set(qkv.subarray(at + C, at + 2 * C), (past + t) * C);
-      values.set(qkv.subarray(at + 2 * C, at + 3 * C), (past + t) * C);
+      const at = t * width + Q;
+      keys.set(qkv.subarray(at, at + K), (past + t) * K);
+      values.set(qkv.subarray(at + K, at + 2 * K), (past + t) * K);
     }
     const weights = new Float32Array(H * T * S); // 0 where a position may not look
-    const heads = new Float32Array(T * C);
+    const heads = new Float32Array(T * Q);
     for (let h = 0; h < H; h++) {
+      const shared = Math.floor((h * G) / H) * D; // where the keys and values of this head begin
       for (let t = 0; t < T; t++) {
         const at = (h * T + t) * S;
         const row = weights.subarray(at, at + (mask ? past + t + 1 : S));
-        addProduct(row, 0, row.length, keys, h * D, C, 1, qkv, 3 * t * C + h * D, D);
+        addProduct(row, 0, row.length, keys, shared, K, 1, qkv, t * width + h * D, D);
         softmax(row, scale ? 1 / Math.sqrt(D) : 1);
-        addProduct(heads, t * C + h * D, D, values, h * D, 1, C, row, 0, row.length);
+        addProduct(heads, t * Q + h * D, D, values, shared, 1, K, row, 0, row.length);
       }
     }
     return { heads, weights };
+  }
+
+  /** Widen, bend and narrow each row of x (T, C); a gate is bent instead, and multiplies. */
+  feedForward(x, { up, gate, down }) {
+    const { C, F } = this.sizes;
+    const bend = BENDS[this.config.activation];
+    const wide = linear(x, up, C); // (T, C) -> (T, F)
+    if (!gate) return linear(bend(wide), down, F);
+    const bent = bend(linear(x, gate, C));
+    for (let i = 0; i < bent.length; i++) bent[i] *= wide[i];
+    return linear(bent, down, F); // (T, F) -> (T, C)
   }
 
   check(ids, past) {
@@ -106,43 +171,6 @@ class GPT {
       `token id ${ids[bad]} at position ${bad} is outside the vocabulary 0..${vocab_size - 1}`,
     );
   }
-}
-
-function addTo(x, y) {
-  for (let i = 0; i < x.length; i++) x[i] += y[i];
-}
-
-/** Give each row of x (T, C) mean 0 and variance 1, then scale and shift it. */
-function layerNorm(x, { scale, shift }) {
-  const C = scale.length;
-  const out = new Float32Array(x.length);
-  for (let at = 0; at < x.length; at += C) {
-    let mean = 0;
-    let variance = 0;
-    for (let c = 0; c < C; c++) mean += x[at + c] / C;
-    for (let c = 0; c < C; c++) variance += (x[at + c] - mean) ** 2 / C;
-    const factor = 1 / Math.sqrt(variance + NORM_EPS);
-    for (let c = 0; c < C; c++) out[at + c] = (x[at + c] - mean) * factor * scale[c] + shift[c];
-  }
-  return out;
-}
-
-/** Bend x in place: 0.5 x (1 + tanh u), in its equal and faster form x / (1 + exp(-2u)). */
-function gelu(x) {
-  const factor = -2 * Math.sqrt(2 / Math.PI);
-  for (let i = 0; i < x.length; i++) {
-    x[i] /= 1 + Math.exp(factor * x[i] * (1 + 0.044715 * x[i] * x[i]));
-  }
-  return x;
-}
-
-/** Turn scores, times a factor, into weights that add up to 1, in place. */
-function softmax(row, factor) {
-  let best = -Infinity;
-  let sum = 0;
-  for (let i = 0; i < row.length; i++) best = Math.max(best, row[i]);
-  for (let i = 0; i < row.length; i++) sum += row[i] = Math.exp((row[i] - best) * factor);
-  for (let i = 0; i < row.length; i++) row[i] /= sum;
 }
 
 export { GPT, loadModel };

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 Precision = Literal["int8", "float32"]
 
-# What gpt.js computes in one way only.
-FIXED = {"norm_first": True, "activation": "gelu_tanh"}
-
 # Never rounded: what the head multiplies. Its error goes straight into the logits; without it the
 # packaged model changes its best token half as often, for a tenth more text.
 EXACT = ("tok_emb.weight", "head.weight")
@@ -29,7 +26,7 @@ def pack(model: GPT | NumpyGPT, precision: Precision = "int8") -> dict[str, Any]
     """Return a model as JSON-able data for the script's `loadModel`.
 
     Args:
-        model: with Pre-LayerNorm and the tanh form of GELU; its dropout is left out.
+        model: with any switches; its dropout is left out.
         precision: "int8" stores matrices in a quarter of the bytes, rounded to 127 steps up and
             down with one scale per row; the token table, the head, norms and biases stay float32.
             "float32" rounds nothing.
@@ -41,15 +38,12 @@ def pack(model: GPT | NumpyGPT, precision: Precision = "int8") -> dict[str, Any]
 
     Raises:
         TypeError: not a model of ours.
-        ValueError: an unknown precision, a switch the script does not know, weights not finite.
+        ValueError: an unknown precision, or weights that are not finite.
     """
     if not isinstance(getattr(model, "cfg", None), GPTConfig):
         raise TypeError(f"model must be a GPT or a NumpyGPT, got {type(model).__name__}")
     if precision not in get_args(Precision):
         raise ValueError(f"precision must be one of {get_args(Precision)}, got {precision!r}")
-    for name, known in FIXED.items():
-        if (value := getattr(model.cfg, name)) != known:
-            raise ValueError(f"the page's engine computes only {name}={known!r}, got {value!r}")
     net = model if isinstance(model, NumpyGPT) else NumpyGPT.from_torch(model)
     rounded, codes, floats = [], [], []
     for name, param in net.params.items():

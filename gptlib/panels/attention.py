@@ -69,7 +69,7 @@ class AttentionPanel(Panel):
         """Return the attention weights (H, T, T) of the layer, by the model's parts one by one."""
         import torch  # noqa: PLC0415 (loads torch)
 
-        model, T = page_model(), len(ids)
+        model, T = page_model(), len(ids)  # packaged: GPT-2's parts, Q, K and V in equal thirds
         H, D = model.cfg.n_heads, model.cfg.head_dim
         later = torch.ones(T, T, dtype=torch.bool).triu(1)
         with torch.no_grad():

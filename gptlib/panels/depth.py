@@ -47,10 +47,10 @@ class DepthPanel(Panel):
         """Return each layer's gradient norm, first over last, and the signal's size."""
         import torch  # noqa: PLC0415 (loads torch)
 
-        from gptlib import model  # noqa: PLC0415 (loads torch)
+        from gptlib import model, norms  # noqa: PLC0415 (loads torch)
 
         curves = {**model.ACTIVATIONS, "tanh": torch.tanh}
-        activation, norm = curves[self.activation], model.LayerNorm(WIDTH).double()
+        activation, norm = curves[self.activation], norms.LayerNorm(WIDTH).double()
         stream = _uniform(self.seed)
 
         def draw(*shape: int, size: float) -> Tensor:

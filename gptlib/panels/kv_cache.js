@@ -20,12 +20,12 @@ function reach(prompt_length, step, cached) {
 }
 
 /** Count one step over all layers; every new query meets every key. */
-function work({ L, H, C, V }, { seen, fresh }) {
-  const attention = 2 * L * fresh * seen * C;
+function work({ L, H, C, V, Q, M }, { seen, fresh }) {
+  const attention = 2 * L * fresh * seen * Q;
   return {
     rows: 3 * L * fresh,
     scores: L * H * fresh * seen,
-    "multiply-adds": 12 * L * fresh * C * C + attention + fresh * C * V,
+    "multiply-adds": L * fresh * M + attention + fresh * C * V,
   };
 }
 
@@ -42,7 +42,7 @@ function compute({ model, prompt_length, new_tokens, step, sizes: all }) {
       found[`${way}: ${kind} so far`] = steps.reduce((sum, one) => sum + one[kind], 0);
     }
     const held = cached ? prompt_length + present - 1 : 0;
-    found[`${way}: bytes held`] = 2 * sizes.L * sizes.C * 4 * held;
+    found[`${way}: bytes held`] = 2 * sizes.L * sizes.K * 4 * held;
   }
   return found;
 }

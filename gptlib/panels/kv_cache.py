@@ -12,8 +12,21 @@ WAYS = {"no cache": False, "cache": True}
 
 
 def sizes(cfg: GPTConfig) -> dict[str, int]:
-    """Return what the counts depend on, under the letters of the chapters."""
-    return {"V": cfg.vocab_size, "L": cfg.n_layers, "H": cfg.n_heads, "C": cfg.emb_dim}
+    """Return what the counts depend on, under the letters of the chapters.
+
+    Beside them Q and K, the widths of a block's queries and keys, and M, its weights in matrices.
+    """
+    C, (Q, K, _) = cfg.emb_dim, cfg.qkv_dims
+    M = C * (2 * Q + 2 * K + (3 if cfg.gated else 2) * cfg.ff_dim)
+    return {
+        "V": cfg.vocab_size,
+        "L": cfg.n_layers,
+        "H": cfg.n_heads,
+        "C": C,
+        "Q": Q,
+        "K": K,
+        "M": M,
+    }
 
 
 class CachePanel(Panel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traitlets
 
 from gptlib import accounting
-from gptlib.config import GPTConfig
+from gptlib.config import GPTConfig, parameter_shapes
 from gptlib.panels.base import Panel, Sent, Whole
 
 # What the ledger depends on. The number of heads is left out: it cuts the width into pieces and
@@ -55,13 +55,26 @@ class LedgerPanel(Panel):
 
     @classmethod
     def of(cls, cfg: GPTConfig) -> LedgerPanel:
-        """Return the panel set to a model's sizes, such as `GPTConfig.preset("gpt2-xl")`."""
-        return cls(**sizes(cfg))
+        """Return the panel set to a model's sizes, such as `GPTConfig.preset("gpt2-xl")`.
+
+        Raises:
+            ValueError: the model has other parts than GPT-2.
+        """
+        panel = cls(**sizes(cfg))
+        if parameter_shapes(cfg).items() != parameter_shapes(panel.config()).items():
+            raise ValueError(
+                "the ledger counts GPT-2's parts, and this model has others; gptlib.account counts"
+                " them all"
+            )
+        return panel
+
+    def config(self) -> GPTConfig:
+        """Return the configuration that the controls stand for; heads change no count."""
+        return GPTConfig(n_heads=1, **{name: getattr(self, name) for name in SIZES})
 
     def numbers(self) -> dict[str, float]:
         """Return parameters by component, bytes by type, bytes of the caches by length."""
-        cfg = GPTConfig(n_heads=1, **{name: getattr(self, name) for name in SIZES})
-        account = accounting.account(cfg)
+        account = accounting.account(self.config())
         owned = {component.name: component.parameters for component in account.components}
         kind = accounting.cache_dtype(self.dtype)
         quarters = {n: n * self.context_length // 4 for n in (1, 2, 3, 4)}

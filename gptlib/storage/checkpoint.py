@@ -15,11 +15,12 @@ from gptlib._helpers.folders import CONFIG, read_object
 from gptlib._helpers.messages import shown
 from gptlib.config import GPTConfig, misfit
 from gptlib.model import GPT, unwrapped
-from gptlib.storage import gpt2
+from gptlib.storage import gpt2, llama
 from gptlib.storage.files import WEIGHTS, model_folder, write_pair
+from gptlib.storage.published import tokenizer_of
 from gptlib.text import tokenizers
 
-PACKAGED = Path(__file__).parents[1] / "weights"  # the mini model that comes with the package
+PACKAGED: Path = Path(__file__).parents[1] / "weights"  # the mini model that comes with the package
 
 
 def save(folder: str | Path, model: GPT, tokenizer: tokenizers.Tokenizer) -> None:
@@ -50,20 +51,26 @@ def about(cfg: GPTConfig, tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
     }
 
 
-def load(folder: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
-    """Read back what `save` wrote, or any GPT-2 in Hugging Face layout, in evaluation mode.
+def load(source: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
+    """Read a trained model and its tokenizer, in evaluation mode: the one door for all files.
 
-    From the folder of a training run, the checkpoint with the best validation loss.
+    Args:
+        source: a folder that `save` wrote, or that of a training run, whose best checkpoint is
+            taken; a folder in Hugging Face's layout of GPT-2, Llama, Qwen 2, Qwen 3, SmolLM3 or
+            Mistral; or "packaged", the small model that comes with this package.
 
     Raises:
         FileNotFoundError: the folder or one of its files is missing.
-        ValueError: a file is damaged, or names and shapes do not fit the configuration.
+        ValueError: a file is damaged, of another kind, or names and shapes do not fit the
+            configuration.
     """
-    folder = Path(folder)
+    folder = PACKAGED if str(source) == "packaged" else Path(source)
     if not (folder / CONFIG).exists():
         folder = run_folder.best(folder) or folder
-    if _is_gpt2(folder / CONFIG):
-        return gpt2.load(folder), gpt2.load_tokenizer(folder)
+    kind = _published_kind(folder / CONFIG)
+    if kind is not None:
+        model = gpt2.load(folder) if kind == "gpt2" else llama.load(folder)
+        return model, tokenizer_of(folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise FileNotFoundError(
@@ -105,15 +112,17 @@ def read_about(folder: Path) -> tuple[GPTConfig, tokenizers.Tokenizer]:
 
 def packaged() -> tuple[GPT, tokenizers.Tokenizer]:
     """Return the mini model that comes with the package, trained on Shakespeare, and its bytes."""
-    model, tokenizer = load(PACKAGED)
+    model, tokenizer = load("packaged")
     return model.float(), tokenizer
 
 
-def _is_gpt2(path: Path) -> bool:
+def _published_kind(path: Path) -> str | None:
+    """Return what Hugging Face calls the architecture, or None where the file is not theirs."""
     try:
-        return "model_type" in json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError, RecursionError):
-        return False  # the reader below says what is wrong
+        kind = json.loads(path.read_text(encoding="utf-8"))["model_type"]
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return None  # the reader of our own says what is wrong
+    return str(kind)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from gptlib.storage.gpt2.names import is_transposed, their_name
 from gptlib.storage.gpt2.proof import Verdict, verify
-from gptlib.storage.gpt2.reading import load, load_tokenizer
+from gptlib.storage.gpt2.reading import load
 from gptlib.storage.gpt2.writing import export
 
-__all__ = ["Verdict", "export", "is_transposed", "load", "load_tokenizer", "their_name", "verify"]
+__all__ = ["Verdict", "export", "is_transposed", "load", "their_name", "verify"]

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-import safetensors
 import torch
 from torch import Tensor
 
-from gptlib._helpers.folders import CONFIG, read_object
 from gptlib.config import PRESETS, GPTConfig, check_config, parameter_shapes
 from gptlib.model import GPT
-from gptlib.storage.files import WEIGHTS
 from gptlib.storage.gpt2.names import Layout, is_transposed, renamed, their_name
-from gptlib.text import tokenizers
-from gptlib.text.tokenizers import Tokenizer
+from gptlib.storage.published import config_of, weights_at
 
-INDEX = "model.safetensors.index.json"  # names the file of each tensor in a sharded model
 _DTYPES = tuple(f"torch.{kind}" for kind in ("bfloat16", "float16", "float32", "float64"))
-_PICKLES = (".bin", ".ckpt", ".pt", ".pth", ".pkl")
 
 
 def load(
@@ -65,8 +59,8 @@ def load(
                 raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
         source = {str(name): value.detach().clone() for name, value in source.items()}
     else:
-        where, source, found = _read(source)
-        cfg = cfg or found
+        where, source, about = weights_at(source)
+        cfg = cfg or (None if about is None else config_of(where, about, is_gpt2=True))
     theirs = renamed(source)
     dtypes = sorted({str(value.dtype) for value in theirs.values()})
     if len(dtypes) != 1 or dtypes[0] not in _DTYPES:
@@ -78,107 +72,11 @@ def load(
     if not cfg.qkv_bias and any(
         value.any() for name, value in theirs.items() if name.endswith("attn.c_attn.bias")
     ):
-        cfg = dataclasses.replace(cfg, qkv_bias=True)  # `export` writes zeros where there is none
+        cfg = replace(cfg, qkv_bias=True)  # `export` writes zeros where there is none
     state = _ours(theirs, cfg, layout, where)
     if dtype is not None:
         state = {name: value.to(dtype) for name, value in state.items()}
     return GPT.from_state(cfg, state).eval()
-
-
-def _read(source: str | Path) -> tuple[Path, dict[str, Tensor], GPTConfig | None]:
-    """Return where the weights lie, the mapped tensors and the configuration beside them."""
-    path = Path(source)
-    if path.suffix in _PICKLES and not path.is_dir():
-        raise ValueError(
-            f"{path} is a pickle, which can run any code when it is opened; GPT-2 is published as"
-            f" {WEIGHTS} too"
-        )
-    if not path.exists() and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", str(source)):
-        path = _download(str(source))
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist")
-    if path.is_file():
-        return path, _tensors(path), _read_config(path.parent / CONFIG)
-    if (path / WEIGHTS).is_file():
-        return path, _tensors(path / WEIGHTS), _read_config(path / CONFIG)
-    if not (path / INDEX).is_file():
-        pickles = [p.name for p in sorted(path.iterdir()) if p.suffix in _PICKLES]
-        reason = f"; {pickles[0]} is a pickle, which can run any code" if pickles else ""
-        raise FileNotFoundError(f"{path} holds neither {WEIGHTS} nor {INDEX}{reason}")
-    files = read_object(path / INDEX).get("weight_map")
-    if not isinstance(files, dict) or not all(isinstance(f, str) for f in files.values()):
-        raise ValueError(f"{path / INDEX} names no files: it needs a 'weight_map'")
-    tensors: dict[str, Tensor] = {}
-    for name in sorted(set(files.values())):
-        if not (path / Path(name).name).is_file():
-            raise FileNotFoundError(f"{path / INDEX} names {name}, which is missing")
-        tensors |= _tensors(path / Path(name).name)
-    return path, tensors, _read_config(path / CONFIG)
-
-
-def _download(name: str) -> Path:
-    wanted = f"{name!r} is not a folder or file here"
-    try:
-        import huggingface_hub  # noqa: PLC0415 (only names on the hub need it)
-    except ImportError:
-        raise FileNotFoundError(
-            f"{wanted}, and reading it from the Hugging Face hub needs: pip install huggingface_hub"
-        ) from None
-    try:
-        return Path(
-            huggingface_hub.snapshot_download(name, allow_patterns=["*.safetensors*", CONFIG])
-        )
-    except Exception as error:  # its many errors: no network, no such name, not allowed, proxies
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        message = f"{wanted}, and the Hugging Face hub gave nothing: {reason}"
-        raise FileNotFoundError(message) from None
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (safetensors.SafetensorError, OSError) as error:
-        with path.open("rb") as file:
-            start = file.read(64).lstrip()[:1]
-        what = "is a web page or text, not weights" if start in (b"<", b"v") else "is damaged"
-        raise ValueError(
-            f"{path} of {path.stat().st_size:,} bytes {what} ({error}); fetch it again"
-        ) from error
-
-
-def _read_config(path: Path) -> GPTConfig | None:
-    if not path.is_file():
-        return None
-    about = read_object(path)
-    try:
-        return GPTConfig.from_hf(about)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def load_tokenizer(folder: str | Path) -> Tokenizer:
-    """Return the tokenizer that `export` noted, or GPT-2's own where its vocabulary fits.
-
-    Raises:
-        ValueError: another vocabulary, and nothing that says how text becomes its ids.
-    """
-    about = read_object(Path(folder) / CONFIG)
-    noted = about.get("gptlib")
-    if isinstance(noted, dict) and noted.get("tokenizer"):
-        if not isinstance(noted["tokenizer"], dict):
-            raise ValueError(
-                f"{Path(folder) / CONFIG}: 'tokenizer' must be an object,"
-                f" got {noted['tokenizer']!r:.60}"
-            )
-        return tokenizers.from_dict(noted["tokenizer"])
-    tokenizer = tokenizers.gpt2_tokenizer()
-    if about.get("vocab_size", 0) < tokenizer.n_vocab:
-        raise ValueError(
-            f"{folder} has a vocabulary of {about.get('vocab_size')}, which is not GPT-2's of"
-            f" {tokenizer.n_vocab}; how text becomes its ids is not known"
-        )
-    return tokenizer
 
 
 def _guess_config(theirs: Mapping[str, Tensor], layout: Layout) -> GPTConfig:
@@ -242,12 +140,10 @@ def _ours(
             wrong.append(f"{their} has shape {tuple(value.shape)}, expected {expected}{hint}")
         else:
             state[name] = value.T if turned else value
-    if not cfg.qkv_bias:
-        # `export` writes zeros where a model has no such bias, because GPT-2 always has one.
-        for i in range(cfg.n_layers):
-            bias = theirs.get(f"h.{i}.attn.c_attn.bias")
-            if bias is not None and not bias.any():
-                known.add(f"h.{i}.attn.c_attn.bias")
+    # `export` writes zeros where a model has no such bias, because GPT-2 always has one.
+    for name in parameter_shapes(replace(cfg, bias=True, qkv_bias=True)).keys() - shapes.keys():
+        if their_name(name) in theirs and not theirs[their_name(name)].any():
+            known.add(their_name(name))
     wrong += [f"{name} is unknown" for name in theirs if name not in known]
     if cfg.tie_weights and "wte.weight" in theirs and not _is_tied(theirs):
         wrong.append("lm_head.weight differs from wte.weight, but the configuration ties them")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
 
+from gptlib.config import parameter_shapes
 from gptlib.model import GPT, unwrapped
 from gptlib.storage.files import model_folder, write_pair
 from gptlib.storage.gpt2.names import is_transposed, their_name
@@ -22,22 +24,20 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
 
     Raises:
         TypeError: not a GPT.
-        ValueError: GPT-2 has no Post-LayerNorm; the tokenizer has more tokens than the model; the
+        ValueError: GPT-2 has no such switches; the tokenizer has more tokens than the model; the
             model is not as its configuration says; the folder holds a training run.
         OSError: the folder cannot be written.
     """
     model = unwrapped(model)
     cfg = model.cfg
-    if not cfg.norm_first:
-        raise ValueError("GPT-2 normalises before each part; a Post-LN model cannot be exported")
+    about = cfg.to_hf()
+    if about["model_type"] != "gpt2":
+        raise ValueError("this model has the parts of today: `llama.export` writes it")
     eot_id = END_OF_TEXT_ID if cfg.vocab_size == END_OF_TEXT_ID + 1 else None
     if tokenizer is not None:
         check_fits(tokenizer, cfg.vocab_size)
         eot_id = tokenizer.eot_id
-    about = {
-        **cfg.to_hf(),
-        "architectures": ["GPT2LMHeadModel"],
-        **{f"{where}_pdrop": cfg.drop_rate for where in ("attn", "embd", "resid")},
+    about |= {
         "bos_token_id": eot_id,
         "eos_token_id": eot_id,
         "gptlib": {
@@ -52,10 +52,11 @@ def export(model: GPT, folder: str | Path, tokenizer: Tokenizer | None = None) -
 
 
 def _exported(model: GPT) -> Iterator[tuple[str, Tensor]]:
-    for name, param in model.weights().items():
+    """Yield their tensors; what GPT-2 has and this model has not is zeros."""
+    weights = model.weights()
+    like = weights["tok_emb.weight"].cpu()
+    for name, shape in parameter_shapes(replace(model.cfg, bias=True, qkv_bias=True)).items():
         their = their_name(name)
-        value = param.cpu()
+        value = weights[name].cpu() if name in weights else like.new_zeros(shape)
         value = (value.T if is_transposed(name) else value).contiguous()
         yield (their if their.startswith("lm_head") else f"transformer.{their}"), value
-        if name.endswith("attn.qkv.weight") and not model.cfg.qkv_bias:
-            yield f"transformer.{their.removesuffix('weight')}bias", value.new_zeros(value.shape[1])
