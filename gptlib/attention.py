@@ -39,8 +39,8 @@ class CausalSelfAttention(nn.Module):
         self.drop_rate = cfg.drop_rate
         self.qkv = nn.Linear(cfg.emb_dim, sum(cfg.qkv_dims), bias=cfg.qkv_bias)
         self.out_proj = nn.Linear(cfg.qkv_dims[0], cfg.emb_dim, bias=cfg.bias)
-        self.q_norm = make_norm(cfg, cfg.head_dim) if cfg.qk_norm else nn.Identity()
-        self.k_norm = make_norm(cfg, cfg.head_dim) if cfg.qk_norm else nn.Identity()
+        self.q_norm = make_norm(cfg, cfg.head_dim) if cfg.qk_norm else None
+        self.k_norm = make_norm(cfg, cfg.head_dim) if cfg.qk_norm else None
 
     def forward(
         self,
@@ -56,7 +56,8 @@ class CausalSelfAttention(nn.Module):
             part.view(B, T, -1, self.head_dim).transpose(1, 2)  # -> (B, H or G, T, D)
             for part in self.qkv(x).split(self.qkv_dims, dim=-1)
         )
-        q, k = self.q_norm(q), self.k_norm(k)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
         if turn is not None:
             q, k = rotary(q, turn), rotary(k, turn)
         if cache is not None:
