@@ -36,6 +36,7 @@ class CausalSelfAttention(nn.Module):
     def __init__(self, cfg: GPTConfig) -> None:
         super().__init__()
         self.head_dim, self.qkv_dims = cfg.head_dim, cfg.qkv_dims
+        self.turns, self.rotary_base = cfg.turns, cfg.rotary_base
         self.drop_rate = cfg.drop_rate
         self.qkv = nn.Linear(cfg.emb_dim, sum(cfg.qkv_dims), bias=cfg.qkv_bias)
         self.out_proj = nn.Linear(cfg.qkv_dims[0], cfg.emb_dim, bias=cfg.bias)
@@ -43,12 +44,7 @@ class CausalSelfAttention(nn.Module):
         self.k_norm = make_norm(cfg, cfg.head_dim) if cfg.qk_norm else None
 
     def forward(
-        self,
-        x: Tensor,
-        layer: int = 0,
-        cache: KVCache | None = None,
-        trace: Trace | None = None,
-        turn: Turn | None = None,
+        self, x: Tensor, layer: int = 0, cache: KVCache | None = None, trace: Trace | None = None
     ) -> Tensor:
         """Map (B, T, C) to (B, T, C); with a cache the T positions follow those it holds."""
         B, T, _ = x.shape
@@ -58,7 +54,10 @@ class CausalSelfAttention(nn.Module):
         )
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        if turn is not None:
+        if self.turns(layer):
+            start = 0 if cache is None else cache.length
+            pos = torch.arange(start, start + T, device=x.device)  # (T,)
+            turn = rotary_turn(pos, self.head_dim, self.rotary_base)
             q, k = rotary(q, turn), rotary(k, turn)
         if cache is not None:
             k, v = cache.append(layer, k, v)  # (B, G, T, D) -> (B, G, S, D)

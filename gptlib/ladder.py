@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gptlib.attention import Trace, Turn
+from gptlib.attention import Trace
 from gptlib.config import GPTConfig
 from gptlib.figures import Picture, drawings
 from gptlib.kv_cache import KVCache
@@ -150,12 +150,7 @@ class Added(nn.Module):
         self.read = read
 
     def forward(
-        self,
-        x: Tensor,
-        layer: int = 0,
-        cache: KVCache | None = None,
-        trace: Trace | None = None,
-        turn: Turn | None = None,
+        self, x: Tensor, layer: int = 0, cache: KVCache | None = None, trace: Trace | None = None
     ) -> Tensor:
         """Map (B, T, C) to (B, T, C).
 

@@ -26,7 +26,7 @@ from gptlib._helpers.ids import (
     check_rows,
     check_target_range,
 )
-from gptlib.attention import CausalSelfAttention, Trace, Turn, rotary_turn
+from gptlib.attention import CausalSelfAttention, Trace
 from gptlib.config import GPTConfig, check_config, misfit
 from gptlib.kv_cache import KVCache
 from gptlib.norms import make_norm
@@ -78,19 +78,14 @@ class Block(nn.Module):
         self.norm_first = cfg.norm_first
 
     def forward(
-        self,
-        x: Tensor,
-        layer: int = 0,
-        cache: KVCache | None = None,
-        trace: Trace | None = None,
-        turn: Turn | None = None,
+        self, x: Tensor, layer: int = 0, cache: KVCache | None = None, trace: Trace | None = None
     ) -> Tensor:
         """Map (B, T, C) to (B, T, C)."""
         if self.norm_first:
-            x = x + self.drop(self.attn(self.norm1(x), layer, cache, trace, turn))
+            x = x + self.drop(self.attn(self.norm1(x), layer, cache, trace))
             x = x + self.drop(self.ff(self.norm2(x)))
         else:
-            x = self.norm1(x + self.drop(self.attn(x, layer, cache, trace, turn)))
+            x = self.norm1(x + self.drop(self.attn(x, layer, cache, trace)))
             x = self.norm2(x + self.drop(self.ff(x)))
         return x
 
@@ -185,18 +180,16 @@ class GPT(nn.Module):
                 return self.forward(idx, cache=cache, trace=trace)
         if cache is not None:
             cache.check(self.cfg, self.tok_emb.weight.dtype, *idx.shape)
-        start = 0 if cache is None else cache.length
-        pos = torch.arange(start, start + idx.shape[1], device=idx.device)  # (T,)
-        x, turn = self.tok_emb(idx), None  # (B, T) -> (B, T, C)
+        x = self.tok_emb(idx)  # (B, T) -> (B, T, C)
         if self.cfg.positions == "learned":
+            start = 0 if cache is None else cache.length
+            pos = torch.arange(start, start + idx.shape[1], device=idx.device)  # (T,)
             x = x + self.pos_emb(pos)  # (B, T, C) + (T, C)
-        else:
-            turn = rotary_turn(pos, self.cfg.head_dim, self.cfg.rotary_base)
         if trace is not None:
             trace["embeddings"] = x
         x = self.drop(x)
         for layer, block in enumerate(self.blocks):
-            x = block(x, layer, cache, trace, turn if self.cfg.turns(layer) else None)
+            x = block(x, layer, cache, trace)
             if trace is not None:
                 trace[f"blocks.{layer}"] = x
         x = self.final_norm(x)
