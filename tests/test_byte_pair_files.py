@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from gguf_files import MERGES, TOKENS
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, WordPiece
 from tokenizers.trainers import BpeTrainer
-from transformers.integrations.ggml import convert_gguf_tokenizer
 
 from gptlib.storage.gguf import find
 from gptlib.storage.gguf.head import read_head
@@ -98,18 +97,12 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: Any) -> tuple[Any, An
 
 @pytest.fixture(scope="module")
 def smollm2_pair() -> tuple[Any, Any]:
-    """Return what transformers makes of SmolLM2's file, and what we make of it."""
+    """Return the library's tokenizer with SmolLM2's vocabulary, and ours, read from its file."""
     about = read_head(find()).about
-    parts = {
-        "tokens": about["tokenizer.ggml.tokens"],
-        "merges": about["tokenizer.ggml.merges"],
-        "token_type": about["tokenizer.ggml.token_type"],
-        "tokenizer_type": "gpt2",
-    }
-    made, _ = convert_gguf_tokenizer("gpt2", parts)
-    # Its conversion forgets that the digits are cut off first, which the name "smollm" says.
-    made.pre_tokenizer = CUTTERS["digits"]
-    made.encode_special_tokens = True
+    merges = [tuple(merge.split(" ")) for merge in about["tokenizer.ggml.merges"]]
+    vocab = {token: i for i, token in enumerate(about["tokenizer.ggml.tokens"])}
+    made = Tokenizer(BPE(vocab, merges))
+    made.pre_tokenizer, made.decoder = CUTTERS["digits"], decoders.ByteLevel()
     return made, from_gguf(about)
 
 
@@ -126,6 +119,7 @@ def test_fixed_texts_become_the_ids_of_the_library(pair, text: str) -> None:
     agree(pair, text)
 
 
+@settings(max_examples=60)
 @given(text=ANY_TEXT)
 def test_any_text_becomes_the_ids_of_the_library(pair, text: str) -> None:
     agree(pair, text)
@@ -136,6 +130,7 @@ def test_smollm2_makes_the_ids_of_the_library_of_fixed_texts(smollm2_pair, text:
     agree(smollm2_pair, text)
 
 
+@settings(max_examples=60)
 @given(text=ANY_TEXT)
 def test_smollm2_makes_the_ids_of_the_library_of_any_text(smollm2_pair, text: str) -> None:
     agree(smollm2_pair, text)
@@ -222,7 +217,7 @@ def test_whole_words_are_taken_where_merges_are_to_be_ignored(tmp_path: Path) ->
         data["model"]["vocab"]["xyz"] = data["model"]["vocab"].pop("abc")
 
     written(odd(ignore_merges=True), tmp_path / "t.json", without_abc)
-    theirs, ours = Tokenizer.from_file(str(tmp_path / "t.json")), None
+    theirs = Tokenizer.from_file(str(tmp_path / "t.json"))
     ours = read_tokenizer_json(tmp_path / "t.json")
     for text in ("xyz", "xyzx", " xyz", "xyz xyz", "abc"):
         agree((theirs, ours), text)
@@ -264,14 +259,15 @@ def test_the_token_in_front_is_kept_and_never_added(made: Tokenizer, tmp_path: P
     assert [1, *ours.encode("the")] == made.encode("the").ids
 
 
-def test_streams_hold_no_half_character(pair) -> None:
-    _, ours = pair
+def test_streams_hold_no_half_character(made: Tokenizer, tmp_path: Path) -> None:
+    written(made, tmp_path / "t.json")
+    ours = read_tokenizer_json(tmp_path / "t.json")
     text = "é 한국어 👩‍👩‍👧‍👦 🙂"
     ids = ours.encode(text)
-    assert "".join(ours.decode_stream(ids)) == ours.decode(ids)
-    assert not any("\ufffd" in part for part in ours.decode_stream(ids)) or "\ufffd" in ours.decode(
-        ids
-    )
+    assert len(ids) > len(text)
+    parts = list(ours.decode_stream(ids))
+    assert "".join(parts) == text
+    assert not any("\ufffd" in part for part in parts)
 
 
 def test_lone_surrogates_become_the_replacement_character(made: Tokenizer, tmp_path: Path) -> None:
@@ -332,10 +328,10 @@ def test_each_named_cut_of_a_gguf_is_the_one_of_the_library(name: str) -> None:
 # --- Other kinds
 
 
-def set_in(*path: str, value: Any):
+def set_in(*path: str | int, value: Any):
     def change(data: dict[str, Any]) -> None:
         for key in path[:-1]:
-            data = data[int(key)] if isinstance(data, list) else data[key]
+            data = data[key]
         data[path[-1]] = value
 
     return change
@@ -350,7 +346,7 @@ REFUSED = {
     "Metaspace": (set_in("pre_tokenizer", value=METASPACE), "pre_tokenizer ['Metaspace']"),
     "no cuts": (set_in("pre_tokenizer", value=None), "pre_tokenizer [] is not byte-level"),
     "NFKC": (set_in("normalizer", value={"type": "NFKC"}), "normalizer ['NFKC']"),
-    "strip": (set_in("added_tokens", "0", "lstrip", value=True), "lstrip of the token"),
+    "strip": (set_in("added_tokens", 0, "lstrip", value=True), "lstrip of the token"),
     "not bytes": (set_in("model", "vocab", "▁the", value=600), "holds '▁': not byte-level"),
     "hole": (set_in("model", "vocab", "zzqq", value=700), "must be 0 to 600, each once"),
     "merge": (set_in("model", "merges", value=[["a", "zzqq"]]), "merge ['a', 'zzqq'] must join"),
@@ -363,14 +359,7 @@ REFUSED = {
 def test_another_kind_is_refused_by_name(made: Tokenizer, tmp_path: Path, name: str) -> None:
     change, expected = REFUSED[name]
 
-    def changed(data: dict[str, Any]) -> None:
-        place = data["added_tokens"]
-        if name == "strip":
-            place[0]["lstrip"] = True
-        else:
-            change(data)
-
-    written(made, tmp_path / "t.json", changed)
+    written(made, tmp_path / "t.json", change)
     with pytest.raises(ValueError, match=re.escape(str(tmp_path / "t.json"))) as caught:
         read_tokenizer_json(tmp_path / "t.json")
     assert expected in str(caught.value)

