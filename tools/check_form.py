@@ -91,7 +91,7 @@ def sections_in_order(path: Path) -> int:
 
 # Which files, what is measured, the least and the most.
 LIMITS: tuple[tuple[str, Callable[[Path], int], int, int], ...] = (
-    ("gptlib/**/*.py", lines, 0, 350),
+    ("gptlib/**/*.py", lines, 0, 400),
     ("gptlib/panels/*.py", lines, 0, 215),
     ("gptlib/panels/*.js", lines, 0, 400),
     ("gptlib/page_gpt/*.js", lines, 0, 220),

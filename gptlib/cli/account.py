@@ -10,6 +10,7 @@ import tyro
 from gptlib import accounting
 from gptlib._helpers.numbers import integer
 from gptlib.accounting import report
+from gptlib.config import GPTConfig
 
 
 def account(
@@ -25,7 +26,8 @@ def account(
     """Count a model's parameters, bytes, cache and FLOPs from its configuration alone.
 
     Args:
-        model: A preset such as gpt2-small, a config.json, or a folder that holds one.
+        model: A preset such as gpt2-small, a config.json, a folder that holds one, a .gguf file, or
+            "smollm2".
         compare: Two models, put side by side.
         context: Tokens in the cache and the window; by default what the model promises.
         dtype: Of the weights; the cache is bf16 where they are int8 or int4.
@@ -41,7 +43,7 @@ def account(
         integer("context", context, 1)
     on = accounting.accelerator(machine)
     names = compare or (str(model),)
-    accounts = [accounting.account(name) for name in names]
+    accounts = [accounting.account(_described(name)) for name in names]
     contexts = [context or acc.shape.context_length for acc in accounts]
     if compare is not None and not json:
         pair, lengths = (accounts[0], accounts[1]), (contexts[0], contexts[1])
@@ -66,3 +68,12 @@ def account(
         print(json_format.dumps(figures if compare else figures[0], indent=2))
     else:
         print(report.table(names[0], accounts[0], on, contexts[0], dtype, batch, found[0]))
+
+
+def _described(name: str) -> str | GPTConfig:
+    """Return the configuration that a GGUF file holds, and any other name as it is."""
+    if name != "smollm2" and not name.endswith(".gguf"):
+        return name
+    from gptlib.storage import gguf  # noqa: PLC0415 (loads torch)
+
+    return gguf.read_config(gguf.find() if name == "smollm2" else name)

@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable
 
 import gptlib
-from gptlib.text import corpus, tokenizers
+from gptlib.text import corpus, data_packages, tokenizers
 
 
 def doctor() -> None:
     """Say what is installed, which data was found and verified, and how to get what is missing."""
     print(f"gptlib {gptlib.__version__}, Python {platform.python_version()}, {platform.platform()}")
-    packages = ("numpy", "torch", "tiktoken", "safetensors", "matplotlib", "jupyterlab")
+    packages = ("numpy", "torch", "tiktoken", "safetensors", "gguf", "matplotlib", "jupyterlab")
     missing = False
     for name in (*packages, "jupyter-book"):
         try:
@@ -32,6 +32,10 @@ def doctor() -> None:
         except (OSError, ValueError) as error:
             print(f"  problem  {what}: {error}")
             missing = True
+    try:  # only those who want to hear a real model need it
+        print(f"  ok       SmolLM2: {data_packages.smollm2_file()}; SHA-256 verified")
+    except (OSError, ValueError) as error:
+        print(f"  without  SmolLM2: {error}")
     if missing:
         raise SystemExit(1)
     print("all is in place")

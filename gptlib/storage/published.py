@@ -14,9 +14,11 @@ from gptlib._helpers.messages import shown
 from gptlib.config import GPTConfig
 from gptlib.storage.files import WEIGHTS
 from gptlib.text import tokenizers
-from gptlib.text.tokenizers import Tokenizer
+from gptlib.text.byte_pair_files import read_tokenizer_json
+from gptlib.text.tokenizers import END_OF_TEXT, Tokenizer
 
 INDEX = "model.safetensors.index.json"  # names the file of each tensor in a sharded model
+TOKENIZER = "tokenizer.json"
 _PICKLES = (".bin", ".ckpt", ".pt", ".pth", ".pkl")
 
 
@@ -111,10 +113,10 @@ def config_of(where: Path, about: dict[str, Any], *, is_gpt2: bool) -> GPTConfig
 
 
 def tokenizer_of(folder: Path) -> Tokenizer:
-    """Return the tokenizer that an export noted, or GPT-2's own where its vocabulary fits.
+    """Return the tokenizer that an export noted, that of `tokenizer.json`, or GPT-2's own.
 
     Raises:
-        ValueError: another vocabulary, and nothing that says how text becomes its ids.
+        ValueError: another kind of tokenizer, or nothing that says how text becomes its ids.
     """
     about = read_object(folder / CONFIG)
     noted = about.get("gptlib")
@@ -124,10 +126,16 @@ def tokenizer_of(folder: Path) -> Tokenizer:
                 f"{folder / CONFIG}: 'tokenizer' must be an object, got {noted['tokenizer']!r:.60}"
             )
         return tokenizers.from_dict(noted["tokenizer"])
-    tokenizer = tokenizers.gpt2_tokenizer()
-    if about["model_type"] == "gpt2" and about.get("vocab_size", 0) >= tokenizer.n_vocab:
+    if (folder / TOKENIZER).is_file():
+        end: Any = about.get("eos_token_id")  # an id, several, or none
+        end = end[0] if isinstance(end, list) and end else end
+        tokenizer = read_tokenizer_json(folder / TOKENIZER, END_OF_TEXT if end is None else end)
+        tokenizers.check_fits(tokenizer, about["vocab_size"])
         return tokenizer
+    gpt2 = tokenizers.gpt2_tokenizer()
+    if about["model_type"] == "gpt2" and about["vocab_size"] >= gpt2.n_vocab:
+        return gpt2
     raise ValueError(
-        f"{folder} has a vocabulary of {about.get('vocab_size')}, which is not GPT-2's of"
-        f" {tokenizer.n_vocab}; how text becomes its ids is not known"
+        f"{shown(folder)} has a vocabulary of {about['vocab_size']}, which is not GPT-2's of"
+        f" {gpt2.n_vocab}, and no {TOKENIZER} beside it: how text becomes its ids is not known"
     )

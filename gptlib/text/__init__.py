@@ -3,6 +3,6 @@
 May import the helpers only; runs without torch.
 """
 
-from gptlib.text import byte_pairs, corpus, shards, tokenizers
+from gptlib.text import byte_pair_files, byte_pairs, corpus, shards, tokenizers
 
-__all__ = ["byte_pairs", "corpus", "shards", "tokenizers"]
+__all__ = ["byte_pair_files", "byte_pairs", "corpus", "shards", "tokenizers"]

