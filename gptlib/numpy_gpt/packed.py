@@ -34,8 +34,7 @@ def for_decoding(model: GPT, precision: Precision = "float32") -> ForwardGPT:
     Args:
         precision: "float32", the same numbers; "bfloat16", half the bytes; "int8", a quarter, with
             one scale per output. int8 also rounds what the matrices multiply, with one scale per
-            call, so a token's logits depend a little on the other tokens of the call: with and
-            without a cache the draws may differ now and then.
+            token, or nearly: with and without a cache the draws may differ now and then.
 
     Returns:
         A model with `next_logits`, `new_cache`, `forward` and `loss`; only float32 has gradients.
@@ -88,20 +87,24 @@ def _bfloat16_product(rows: Tensor, packed: tuple[Tensor, Tensor | None]) -> Ten
     return out if bias is None else out.add_(bias)
 
 
-def _pack_int8(weight: Tensor, bias: Tensor | None) -> Any:
+def _pack_int8(weight: Tensor, bias: Tensor | None) -> tuple[Any, Tensor | None]:
     scale = weight.abs().amax(1).clamp(min=1e-12) / 127  # (O,), never 0
     zero = torch.zeros_like(scale, dtype=torch.long)
     with warnings.catch_warnings():  # torch says that quantized tensors will go, one day
         warnings.simplefilter("ignore", UserWarning)
         quantized = torch.quantize_per_channel(weight, scale.double(), zero, 0, torch.qint8)
-    return torch.ops.quantized.linear_prepack(quantized, bias)
+    return torch.ops.quantized.linear_prepack(quantized, None), bias
 
 
-def _int8_product(rows: Tensor, packed: Any) -> Tensor:
-    # PyTorch's kernel also rounds the activations, with one scale per call. To 7 bits, because
-    # pairs of 8-bit products overflow the 16-bit sums of processors without VNNI.
-    out: Tensor = torch.ops.quantized.linear_dynamic.default(rows, packed, reduce_range=True)
-    return out
+def _int8_product(rows: Tensor, packed: tuple[Any, Tensor | None]) -> Tensor:
+    # PyTorch's kernel also rounds the activations, with one scale per call: rows of one size lose
+    # nothing by that, and rows of very different sizes are common in trained models. To 7 bits,
+    # because pairs of 8-bit products overflow the 16-bit sums of processors without VNNI.
+    weight, bias = packed
+    size = rows.abs().amax(1, keepdim=True).clamp_(min=1e-30)  # (N, 1)
+    out: Tensor = torch.ops.quantized.linear_dynamic.default(rows / size, weight, reduce_range=True)
+    out *= size
+    return out if bias is None else out.add_(bias)
 
 
 _PRODUCTS = {
