@@ -2,22 +2,28 @@
 
 import re
 import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import gguf as library
 import numpy as np
 import pytest
 import torch
+from conftest import run_cli
 from gguf_files import K_QUANTS, KIND, QUANTISED, TOKENS, write
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 import gptlib
+from gptlib import GPT
 from gptlib.config import GPTConfig
+from gptlib.numpy_gpt.packed import Precision
 from gptlib.storage import checkpoint, gguf
 from gptlib.storage.gguf.reading import KINDS
 from gptlib.text import data_packages
+from gptlib.text.byte_pair_files import BytePairTokenizer
 
 IDS = torch.tensor([[5, 17, 200, 1, 1, 64, 259, 30, 30, 7, 128, 99]])
 
@@ -367,3 +373,108 @@ def test_smollm2_is_read_for_its_sum_once(monkeypatch: pytest.MonkeyPatch) -> No
     first = gguf.find()
     monkeypatch.setattr(data_packages.hashlib, "file_digest", lambda *_: pytest.fail("read again"))
     assert gguf.find() == first
+
+
+# One door -----------------------------------------------------------------------------------------
+
+
+def test_the_one_door_knows_the_file_and_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "tiny.gguf")
+    model, tokenizer = gptlib.load(tmp_path / "tiny.gguf")
+    assert model.cfg == gguf.read_config(tmp_path / "tiny.gguf")
+    assert tokenizer.decode(tokenizer.encode("the tin")) == "the tin"
+    monkeypatch.setattr(gguf, "smollm2", lambda: "the real one")
+    assert gptlib.load("smollm2") == "the real one"
+
+
+def test_the_account_of_smollm2_needs_no_weights(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli("account", "smollm2") == 0
+    assert "134,515,008" in capsys.readouterr().out
+
+
+PAGE = (
+    "The kettle had been on the stove for a quarter of an hour before anyone noticed that the gas"
+    " was off. Outside it rained, as it had rained since Sunday, and the gutter over the back door"
+    " sang its one note into the barrel. Martha put her book down, found the matches behind the"
+    " tea, and lit the ring again. “There,” she said, to nobody in particular, and sat down to"
+    " wait. Water takes its time in a cold kitchen."
+)
+
+
+@pytest.mark.slow  # packs 135 million weights three times: 10 s
+def test_fewer_bytes_cost_smollm2_little(smollm2: tuple[GPT, BytePairTokenizer]) -> None:
+    model, tokenizer = smollm2
+    ids = np.array([tokenizer.encode(PAGE)])
+    exact, half, quarter = (
+        np.exp(gptlib.for_decoding(model, precision).loss(ids[:, :-1], ids[:, 1:]))
+        for precision in get_args(Precision)
+    )
+    assert 10 < exact < 60
+    assert half == pytest.approx(exact, rel=0.01)
+    assert quarter == pytest.approx(exact, rel=0.15)  # one scale per call made it twice as large
+
+
+def test_smollm2_takes_turns_and_remembers_them(smollm2: tuple[GPT, BytePairTokenizer]) -> None:
+    chat = gptlib.Chat(gptlib.for_decoding(smollm2[0]), smollm2[1])
+    assert "Paris" in "".join(chat.say("What is the capital of France?", 20, temperature=0))
+    assert "Rome" in "".join(chat.say("And of Italy?", 20, temperature=0))
+    assert chat.ids[:2] == [1, *smollm2[1].encode("user")]
+    assert chat.ids[-2:] == [2, *smollm2[1].encode("\n")]
+
+
+def test_a_conversation_on_the_command_line(
+    smollm2: tuple[GPT, BytePairTokenizer],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(checkpoint, "load", lambda name: smollm2)
+    said = iter(["What is the capital of France?", "", "stop", "/new", "And its capital?"])
+
+    def listen(prompt: str) -> str:
+        text = next(said, None)
+        if text is None:
+            raise EOFError
+        if text == "stop":
+            raise KeyboardInterrupt
+        return text
+
+    monkeypatch.setattr("builtins.input", listen)
+    assert run_cli("chat", "smollm2", "--temperature", "0", "--max-new-tokens", "12") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("The capital of France is Paris.")
+    assert "Paris" not in out.partition("\n")[2]  # the conversation was forgotten
+    assert "an empty turn" in err
+    assert "Ctrl-D ends" in err
+    asked = "sample", "smollm2", "--chat", "What is the capital of France?", "--temperature", "0"
+    assert run_cli(*asked, "--max-new-tokens", "9") == 0
+    assert "Paris" in capsys.readouterr().out
+    assert run_cli("sample", "smollm2", "--chat", "Hi", "--prompt", "Hi") == 2
+
+
+def test_ctrl_c_stops_an_answer_and_not_the_chat(
+    smollm2: tuple[GPT, BytePairTokenizer],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(checkpoint, "load", lambda name: smollm2)
+    asked = iter(["Tell me a long story.", "What is the capital of France?"])
+    monkeypatch.setattr("builtins.input", lambda prompt: _next_or_end(asked))
+    written = []
+
+    def write_piece(text: str) -> int:
+        written.append(text)
+        if len(written) == 4:
+            raise KeyboardInterrupt
+        return len(text)
+
+    monkeypatch.setattr("sys.stdout.write", write_piece)
+    assert run_cli("chat", "smollm2", "--temperature", "0", "--max-new-tokens", "12") == 0
+    assert "Paris" in "".join(written)
+
+
+def _next_or_end(asked: Iterator[str]) -> str:
+    for text in asked:
+        return text
+    raise EOFError

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import safetensors.torch
+import tokenizers
 import torch
 from switches import LLAMA, RELATIVES, TINY
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -222,6 +223,26 @@ def test_files_that_do_not_fit_are_named(tmp_path):
     (tmp_path / "config.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"config\.json"):
         llama.load(tmp_path)
+
+
+def test_the_tokenizer_of_a_folder_is_read_from_its_file_with_the_end_its_config_names(tmp_path):
+    library = tokenizers.Tokenizer(tokenizers.models.BPE())
+    library.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=290, special_tokens=["<|over|>", "<|more|>"], initial_alphabet=alphabet
+    )
+    library.train_from_iterator(["the theme of these thirty-three"] * 9, trainer)
+    build("llama", {"vocab_size": 300, "eos_token_id": [1, 0]}).save_pretrained(tmp_path)
+    library.save(str(tmp_path / "tokenizer.json"))
+    model, tokenizer = load(tmp_path)
+    text = "these thirty thieves, “théy” 🙂"
+    assert tokenizer.encode(text) == library.encode(text).ids
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert (tokenizer.eot_id, tokenizer.n_vocab <= model.cfg.vocab_size) == (1, True)
+    checkpoint.save(tmp_path / "ours", model, tokenizer)
+    assert load(tmp_path / "ours")[1].encode(text) == tokenizer.encode(text)
 
 
 def test_a_folder_without_a_known_tokenizer_says_so(tmp_path):

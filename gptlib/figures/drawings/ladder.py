@@ -54,7 +54,8 @@ def ladder(rungs: Sequence[Rung], here: Collection[str], note: str = "") -> Pict
             text(520, y + 15, rung.sees, size=11, anchor="start"),
             "</g>",
         ]
-    caption = "The ladder of losses. In colour: what this chapter builds; pale: what comes later."
+    later = "pale: what comes later" if last < len(rungs) - 1 else "grey: what came before"
+    caption = f"The ladder of losses. In colour: what this chapter builds; {later}."
     alt = "Losses in nats per byte, one rung below the other: " + "; ".join(
         f"{rung.name} {rung.loss:.2f}{' (this chapter)' if rung.name in here else ''}"
         for rung in rungs
