@@ -80,8 +80,9 @@ def one_round(
     """Return what `main` prints, from one freshly opened page."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_content(PlaygroundPanel(prompt=text, length=150).twin())
-    for script in ("weights_script", "page_script"):
-        page.add_script_tag(content=BOOK[script]())
+    panel, runtime = BOOK["source_script"]("playground"), BOOK["RUNTIME"].read_text("utf-8")
+    for script in (BOOK["weights_script"](), panel, runtime):
+        page.add_script_tag(content=script)
     page.wait_for_selector("[data-mounted=true]")
     first, drawn = page.evaluate(CLICK)
     page.evaluate(LOAD, scripts.engine())

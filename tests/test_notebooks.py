@@ -19,6 +19,7 @@ from comparing import HOSTS, Comparisons
 from nbformat import NotebookNode
 
 import gptlib
+from gptlib.panels.base import Sent
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -83,7 +84,7 @@ def test_its_metadata_says_python_and_nothing_of_the_machine(notebook: NotebookN
     assert {**notebook.metadata, "widgets": {}} == {**METADATA, "widgets": {}}
 
 
-def test_its_panels_are_stored_with_their_present_scripts(notebook: NotebookNode) -> None:
+def test_its_panels_are_stored_with_todays_scripts_and_tables(notebook: NotebookNode) -> None:
     outputs = [output for cell in code(notebook) for output in cell.outputs]
     shown = [output.data[VIEW].model_id for output in outputs if VIEW in output.get("data", {})]
     widgets = notebook.metadata.get("widgets", {}).get(STATE, {"state": {}})["state"]
@@ -92,6 +93,8 @@ def test_its_panels_are_stored_with_their_present_scripts(notebook: NotebookNode
         panel = pkgutil.resolve_name(state["_anywidget_id"])
         assert state["_esm"] == panel._esm, "run: python tools/execute_notebooks.py --only-panels"
         assert state["_css"] == panel._css
+        for name, trait in panel.class_traits().items():
+            assert not isinstance(trait, Sent) or state[name] == trait.default(), name
 
 
 def test_its_answers_are_folded(notebook: NotebookNode) -> None:

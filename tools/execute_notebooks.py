@@ -19,6 +19,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from gptlib.panels.base import Sent
+
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 TIMEOUT = 300  # seconds a cell may take
 METADATA = {
@@ -135,8 +137,13 @@ def refresh_panels(path: Path) -> None:
         state = models[data[VIEW].model_id].state
         module, _, name = state._anywidget_id.rpartition(".")
         kind = getattr(importlib.import_module(module), name)
-        state.update(_esm=kind._esm, _css=kind._css)
-        data["text/html"] = kind(**twin_state(data["text/html"])).twin()
+        sent = [name for name, trait in kind.class_traits().items() if isinstance(trait, Sent)]
+        stored = twin_state(data["text/html"]).items()
+        panel = kind(**{name: value for name, value in stored if name not in sent})
+        tables = {name: getattr(panel, name) for name in sent}  # Python's, as they are today
+        state.update(_esm=kind._esm, _css=kind._css, **tables)
+        state.initial.update(tables)
+        data["text/html"] = panel.twin()
     write(notebook, path)
 
 

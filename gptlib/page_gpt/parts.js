@@ -89,4 +89,4 @@ function softmax(row, factor) {
   for (let i = 0; i < row.length; i++) row[i] /= sum;
 }
 
-export { addTo, BENDS, normed, rotaryTurns, rotate, softmax };
+export { addTo, BENDS, erf, normed, rotaryTurns, rotate, softmax };

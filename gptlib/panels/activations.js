@@ -1,20 +1,9 @@
 // The bent curves of chapter "GELU and feed-forward" and their slopes, for one number x.
 
+import { erf } from "../page_gpt/parts.js";
+
 const ROOT = Math.sqrt(2 / Math.PI);
 const CUBE = 0.044715;
-
-/** Return the error function, to double precision. */
-function erf(x) {
-  if (Math.abs(x) > 6) return Math.sign(x); // 1 - 2e-17: the same double
-  // e^(-x²) (2x / √π) (1 + 2x² / 3 + (2x²)² / (3 · 5) + …): one sign, so that nothing cancels.
-  let term = ((2 * x) / Math.sqrt(Math.PI)) * Math.exp(-x * x);
-  let sum = term;
-  for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) {
-    term *= (2 * x * x) / (2 * n + 1);
-    sum += term;
-  }
-  return sum;
-}
 
 const gate = (x) => (1 + erf(x / Math.SQRT2)) / 2; // share of normal numbers below x
 const bell = (x) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
