@@ -229,11 +229,13 @@ async function render({ model, el }) {
     const tail = running ? "It is writing." : idle;
     view.readout.setAttribute("aria-live", running ? "off" : "polite"); // not every token aloud
     const by = step && stale ? " by the new dials" : "";
+    const left =
+      state.temperature > 0 ? `top-k leaves ${byK}, top-p ${byP}` : "temperature 0 leaves 1";
     view.say(
       `${step ? `Token ${written.indexOf(step) + 1}` : "The next token"}${by}: entropy ` +
         `${fixed(summary.entropy)} nats, ${fixed(summary["entropy at temperature"])} at this ` +
         `temperature, ${fixed(summary["entropy left"])} after the filters: of ${logits.length} ` +
-        `top-k leaves ${byK}, top-p ${byP}. ${writer.limit(state.prompt, written)}${tail}`,
+        `${left}. ${writer.limit(state.prompt, written)}${tail}`,
     );
     view.setTable(
       `The best tokens, after temperature and after the filters${by}`,
