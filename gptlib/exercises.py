@@ -48,7 +48,9 @@ class Number:
     def __post_init__(self) -> None:
         if not math.isfinite(float(self.answer)):
             raise ValueError(f"answer must be finite, got {self.answer}")
-        if self.within < 0 or (self.within == 0 and not float(self.answer).is_integer()):
+        if not 0 <= self.within < math.inf or not all(map(math.isfinite, self.mistakes)):
+            raise ValueError("within and every known mistake must be finite, within at least 0")
+        if self.within == 0 and not float(self.answer).is_integer():
             raise ValueError(f"say within which distance of {self.answer} an answer is right")
         for wrong in self.mistakes:
             if abs(wrong - float(self.answer)) <= self.within:
@@ -135,34 +137,41 @@ def _judge_number(item: Mapping[str, Any], given: str) -> Verdict:
     value = read_number(given, item["unit"])
     if value is None:
         return Verdict("unread", "Type a number, such as 1,024 or 0.5 or 2.5e-3.")
-    if _near(value, item["answer"], item["within"]):
+    other = read_number(given, item["unit"], decimal_comma=True)  # 7,346 can be meant as 7.346
+    readings = [value] if other is None else [value, other]
+
+    def meant(target: float) -> bool:
+        return any(_near(reading, target, item["within"]) for reading in readings)
+
+    if meant(item["answer"]):
         return Verdict("right", item["why"])
     for wrong, says in item["mistakes"]:
-        if _near(value, wrong, item["within"]):
+        if meant(wrong):
             return Verdict("wrong", says)
     where = "above" if value > item["answer"] else "below"
     return Verdict("wrong", f"Your number is {where} the answer. {item['hint']}")
 
 
-def read_number(text: str, unit: str = "") -> float | None:
+def read_number(text: str, unit: str = "", *, decimal_comma: bool = False) -> float | None:
     """Return the number that a reader typed, or None where it is none.
 
-    A unit behind it is passed over, a percent sign divides by 100 unless the unit is per cent.
+    A unit behind it is passed over, a percent sign divides by 100 unless the unit is per cent. A
+    comma before three digits parts thousands, unless it is to be a `decimal_comma`.
     """
     plain = re.sub(r"[\s_]", "", text).replace("−", "-").replace("–", "-")
     named = re.sub(r"\s", "", unit)
     plain = plain.removesuffix(named) if named else plain
     share = 100.0 if plain.endswith("%") else 1.0
     over, slash, under = plain.removesuffix("%").partition("/")
-    parts = [_plain_number(part) for part in ([over, under] if slash else [over])]
+    parts = [_plain_number(p, decimal_comma) for p in ([over, under] if slash else [over])]
     if None in parts or (slash and parts[1] == 0):
         return None
     value = math.prod(parts[:1]) / math.prod(parts[1:]) / share  # type: ignore[arg-type]
     return value if math.isfinite(value) else None
 
 
-def _plain_number(text: str) -> float | None:
-    if _THOUSANDS.fullmatch(text):
+def _plain_number(text: str, decimal_comma: bool) -> float | None:
+    if not decimal_comma and _THOUSANDS.fullmatch(text):
         return float(text.replace(",", ""))
     text = text.replace(",", ".")
     return float(text) if _DECIMAL.fullmatch(text) else None

@@ -1,10 +1,15 @@
 """The ladder of losses: tables that are chances, stored losses that come out again."""
 
+import itertools
+import re
+
 import numpy as np
 import pytest
 import torch
 
-from gptlib import ladder
+from gptlib import figures, ladder
+
+BAR = r'<g opacity="([\d.]+)">.*?<rect [^>]*width="([\d.]+)"[^>]*fill="(#\w+)"'
 
 TEXT = np.frombuffer(b"abracadabra", dtype=np.uint8)
 
@@ -78,3 +83,39 @@ def test_the_picture_names_every_rung_and_marks_those_of_the_chapter() -> None:
     assert all(rung.name in picture.svg for rung in ladder.RUNGS)
     assert picture.alt.count("(this chapter)") == 2
     assert picture.caption.endswith("A note.")
+
+
+def test_the_picture_draws_every_bar_as_long_as_its_loss_and_every_step_with_its_sign() -> None:
+    svg = ladder.picture(["one head"]).svg
+    bars = [
+        (float(wide), colour, opacity == "1")
+        for opacity, wide, colour in re.findall(
+            r'<g opacity="([\d.]+)">.*?<rect [^>]*width="([\d.]+)"[^>]*fill="(#\w+)"',
+            svg,
+            re.DOTALL,
+        )
+    ]
+    losses = [rung.loss for rung in ladder.RUNGS]
+    lengths = [wide for wide, *_ in bars]
+    assert lengths == pytest.approx([loss * lengths[0] / losses[0] for loss in losses], abs=0.1)
+    at = [rung.name for rung in ladder.RUNGS].index("one head")
+    assert [i for i, bar in enumerate(bars) if bar[1] == figures.HEAD] == [at]
+    assert [full for *_, full in bars] == [i <= at for i in range(len(bars))]
+    for before, rung in itertools.pairwise(ladder.RUNGS):
+        assert f">{rung.loss - before.loss:+.2f}<".replace("-", "−") in svg
+        assert f">{rung.parameters:,}<" in svg
+
+
+def test_stored_losses_are_in_the_order_that_the_book_tells() -> None:
+    falling = ["nothing known", "frequencies", "pairs", "triples", "four heads", "one block"]
+    falling += ["two blocks", "packaged"]
+    losses = [ladder.rung(name).loss for name in falling]
+    assert losses == sorted(losses, reverse=True)
+    mean, head = ladder.rung("mean of the past").loss, ladder.rung("one head").loss
+    assert ladder.rung("pairs").loss < mean  # by a thousandth
+    assert ladder.rung("triples").loss < head < ladder.rung("pairs").loss
+
+
+def test_the_tables_are_scored_to_the_fourth_digit_that_is_stored() -> None:
+    for name in ("nothing known", "frequencies", "pairs", "triples"):
+        assert ladder.measure(name) == pytest.approx(ladder.rung(name).loss, abs=6e-5)

@@ -43,6 +43,11 @@ JUDGE = """async ([script, item, texts]) => {
   return texts.map((text) => panel.judge(item, text));
 }"""
 
+ROUNDED = """async ([source, item]) => {
+    const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+    return (await import(url)).default.rounded(item);
+}"""
+
 
 @pytest.fixture(scope="module")
 def blank(browser: Browser) -> Iterator[Page]:
@@ -98,6 +103,47 @@ def test_a_count_is_judged_to_its_last_digit(show: Callable) -> None:
         field.fill(text)
         field.press("Enter")
         expect(says).to_contain_text(head)
+
+
+def test_a_draft_survives_another_answer_and_a_verdict_goes_with_its_text(show: Callable) -> None:
+    page = show(ask(NUMBER, NEAR))
+    first, second = page.get_by_role("textbox").all()
+    says = page.get_by_role("status").first
+    first.fill("1,024")
+    second.fill("7")
+    second.press("Enter")
+    expect(first).to_have_value("1,024")  # not checked yet, and still there
+    first.press("Enter")
+    expect(says).to_contain_text("Right.")
+    first.fill("99")
+    expect(says).to_have_text("")
+    first.fill("1,024")
+    first.press("Enter")
+    expect(says).to_contain_text("Right.")
+
+
+def test_questions_of_two_panels_have_names_of_their_own(show: Callable) -> None:
+    page = show(ask(NUMBER))
+    names = []
+    for _ in range(2):  # a panel's script runs anew for every panel
+        page = show(ask(NEAR))
+        names.append(page.locator(".gp-questions p[id]").first.get_attribute("id"))
+    assert names[0] != names[1]
+
+
+def test_a_comma_before_three_digits_may_be_a_decimal_one() -> None:
+    item = Number(question="?", answer=7.346, within=0.001, hint="", mistakes={1024: "No."}).sent()
+    assert judge(item, "7,346").state == "right"
+    assert judge(item, "1,024").says == "No."
+    assert judge(NUMBER.sent(), "1,024").state == "right"
+
+
+def test_the_answer_on_paper_is_one_that_is_right(blank: Page) -> None:
+    for answer, within in ((161_051, 0.5), (0.123456789, 1e-7), (2.5, 0.1), (-1.483, 0.001)):
+        item = Number(question="?", answer=answer, within=within, hint="").sent()
+        written = blank.evaluate(ROUNDED, [QuestionsPanel._esm, item])
+        assert judge(item, written).state == "right", written
+        assert len(written) < 13
 
 
 def test_the_tolerance_is_shown(show: Callable) -> None:

@@ -3,6 +3,7 @@
 python tools/experiment_first_weights.py     # about six minutes of one core
 """
 
+import argparse
 from functools import partial
 from itertools import product
 from typing import Any
@@ -47,4 +48,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # --help trains nothing
     main()

@@ -3,6 +3,7 @@
 python tools/experiment_norm_order.py     # about a quarter of an hour of one core
 """
 
+import argparse
 from itertools import product
 
 import torch
@@ -35,4 +36,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # --help trains nothing
     main()

@@ -3,6 +3,7 @@
 python tools/experiment_residual.py     # about four minutes of one core
 """
 
+import argparse
 from functools import partial
 from itertools import product
 
@@ -93,4 +94,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # --help trains nothing
     main()

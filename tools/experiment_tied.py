@@ -3,6 +3,7 @@
 python tools/experiment_tied.py     # writes notebooks/results/tied.json; three minutes of one core
 """
 
+import argparse
 from itertools import product
 
 import torch
@@ -30,4 +31,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # --help trains nothing
     main()

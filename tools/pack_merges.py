@@ -3,6 +3,7 @@
 python tools/pack_merges.py && oxfmt gptlib/panels/merge_lists.js
 """
 
+import argparse
 from pathlib import Path
 
 from gptlib import byte_pairs, corpus
@@ -25,4 +26,5 @@ def script() -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # --help writes nothing
     Path(merges.STORED).write_text(script(), encoding="utf-8")

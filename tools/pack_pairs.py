@@ -3,6 +3,7 @@
 python tools/pack_pairs.py && oxfmt gptlib/panels/pair_counts.js
 """
 
+import argparse
 from pathlib import Path
 
 from gptlib import ladder
@@ -21,4 +22,5 @@ def script() -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # --help writes nothing
     Path(pairs.STORED).write_text(script(), encoding="utf-8")

@@ -13,22 +13,22 @@ const TOO_LONG = `A number has at most ${LONGEST} characters.`;
 
 const HEADS = { right: "Right.", wrong: "Not yet.", unread: "" };
 
-function plainNumber(text) {
-  if (THOUSANDS.test(text)) return Number(text.replaceAll(",", ""));
+function plainNumber(text, decimalComma) {
+  if (!decimalComma && THOUSANDS.test(text)) return Number(text.replaceAll(",", ""));
   const point = text.replaceAll(",", ".");
   return DECIMAL.test(point) ? Number(point) : undefined;
 }
 
 /** Return the number that a reader typed, or undefined where it is none. */
-function readNumber(text, unit) {
+function readNumber(text, unit, decimalComma = false) {
   let plain = text.replaceAll(/[\s_]/g, "").replaceAll(/[−–]/g, "-");
   const named = unit.replaceAll(/\s/g, "");
   if (named && plain.endsWith(named)) plain = plain.slice(0, -named.length);
   const share = plain.endsWith("%") ? 100 : 1;
   const whole = share === 1 ? plain : plain.slice(0, -1);
   const cut = whole.indexOf("/");
-  const over = plainNumber(cut < 0 ? whole : whole.slice(0, cut));
-  const under = cut < 0 ? 1 : plainNumber(whole.slice(cut + 1));
+  const over = plainNumber(cut < 0 ? whole : whole.slice(0, cut), decimalComma);
+  const under = cut < 0 ? 1 : plainNumber(whole.slice(cut + 1), decimalComma);
   const value = over / under / share; // not a number where one of them is missing
   return Number.isFinite(value) ? value : undefined;
 }
@@ -39,8 +39,10 @@ const near = (value, target, within) =>
 function judgeNumber(item, given) {
   const value = readNumber(given, item.unit);
   if (value === undefined) return { state: "unread", says: UNREAD };
-  if (near(value, item.answer, item.within)) return { state: "right", says: item.why };
-  const known = item.mistakes.find(([wrong]) => near(value, wrong, item.within));
+  const readings = [value, readNumber(given, item.unit, true)]; // 7,346 can be meant as 7.346
+  const meant = (target) => readings.some((reading) => near(reading, target, item.within));
+  if (meant(item.answer)) return { state: "right", says: item.why };
+  const known = item.mistakes.find(([wrong]) => meant(wrong));
   if (known) return { state: "wrong", says: known[1] };
   const where = value > item.answer ? "above" : "below";
   return { state: "wrong", says: `Your number is ${where} the answer. ${item.hint}` };
@@ -83,6 +85,14 @@ function sketch({ alt, curves }) {
   );
 }
 
+/** Write an answer with as many digits as it takes to be right, four at least. */
+function rounded({ answer, within }) {
+  for (let digits = 4; ; digits++) {
+    const written = Number(answer.toPrecision(digits));
+    if (digits > 16 || near(written, answer, within)) return String(written);
+  }
+}
+
 /** Say how near a number must come. */
 function asked({ within, unit }) {
   const digits = Math.max(0, Math.ceil(-Math.log10(within)));
@@ -99,7 +109,7 @@ function verdict(line, { state, says }) {
 }
 
 /** Make the field of a number and its button; Enter checks too. */
-function numberField(item, label, give) {
+function numberField(item, label, give, change) {
   const input = html("input", {
     type: "text",
     autocomplete: "off",
@@ -111,6 +121,7 @@ function numberField(item, label, give) {
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter") check(); // no form: JupyterLab never submits one
   });
+  input.addEventListener("input", change);
   const row = html(
     "div",
     { class: "gp-answer" },
@@ -121,7 +132,7 @@ function numberField(item, label, give) {
   const show = (given) => {
     if (input.value !== given) input.value = given;
   };
-  const value = item.within ? String(Number(item.answer.toPrecision(4))) : count(item.answer);
+  const value = item.within ? rounded(item) : count(item.answer);
   const printed = html("p", { class: "gp-printed" }, `Answer: ${value} ${item.unit}`);
   return { nodes: [row, printed], show };
 }
@@ -150,23 +161,28 @@ function optionButtons(item, label, give) {
   return { nodes: [list, printed], show };
 }
 
-let made = 0; // names labels apart, also where two panels stand on a page
-
-/** Make one question; `give` keeps an answer, `show` follows it. */
+/** Make one question; `give` keeps an answer, `update` follows what is kept, `forget` drafts. */
 function question(item, give) {
-  const label = `gp-question-${++made}`;
+  const label = `gp-question-${Math.random().toString(36).slice(2)}`; // every panel has its script
   const line = html("p", { role: "status" });
+  let shown; // the kept answer that field and verdict show; a draft beside it stays
+  const forget = () => (shown = undefined);
   const take = (answer) => {
+    forget();
     if (answer.length > LONGEST) verdict(line, { state: "unread", says: TOO_LONG });
     else give(answer);
   };
-  const { nodes, show } = (item.options ? optionButtons : numberField)(item, label, take);
+  const change = () => verdict(line, { state: "open", says: "" });
+  const make = item.options ? optionButtons : numberField;
+  const { nodes, show } = make(item, label, take, change);
   const node = html("li", {}, html("p", { id: label }, ...words(item.question)), ...nodes, line);
   const update = (given) => {
+    if (given === shown) return;
+    shown = given;
     show(given);
     verdict(line, judge(item, given));
   };
-  return { node, update };
+  return { node, update, forget };
 }
 
 function render({ model, el }) {
@@ -179,6 +195,7 @@ function render({ model, el }) {
   const each = items.map((item, i) => question(item, give(i)));
   const score = html("p", { class: "gp-score", role: "status" });
   const clear = () => {
+    each.forEach((one) => one.forget());
     model.set("given", [...model.get("initial").given]);
     model.save_changes();
     update();
@@ -201,4 +218,4 @@ function render({ model, el }) {
   return () => model.off("change:given", update);
 }
 
-export default { render, compute, judge };
+export default { render, compute, judge, rounded };
