@@ -232,7 +232,7 @@ def test_panels_link_observe_stand_in_a_box_and_are_shown_twice(lab: Lab) -> Non
     lab.wait()
     value = float(sliders[0].input_value())
     assert value < -2
-    assert lab.ask("[a.scale, b.scale, seen[-1]]") == [value] * 3
+    assert lab.follows(f"[a.scale, b.scale, seen[-1]] == [{value}] * 3", True)
     assert [float(slider.input_value()) for slider in sliders] == [value] * 3
     lab.ask("setattr(b, 'scale', 0.5)")
     lab.page.wait_for_function(
