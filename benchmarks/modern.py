@@ -36,7 +36,9 @@ def decoding(model: GPT, prompt: list[int]) -> None:
 
     def theirs() -> list[int]:
         with torch.no_grad():
-            found: list[int] = reference.generate(ids, torch.ones_like(ids), **more)[0].tolist()
+            found: list[int] = reference.generate(ids, attention_mask=torch.ones_like(ids), **more)[
+                0
+            ].tolist()
         return found
 
     models = {precision: for_decoding(model, precision) for precision in PRECISIONS}

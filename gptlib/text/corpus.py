@@ -94,7 +94,7 @@ def split(
         raise ValueError(
             f"train_share {train_share} splits {len(tokens)} tokens into {sizes[0]} for training "
             f"and {sizes[1]} for validation; each needs at least context_length + 1 = "
-            f"{context_length + 1}: use more text, another share or a smaller context_length"
+            f"{context_length + 1}: use more text, another share or a shorter window"
         )
     return tokens[:n_train], tokens[n_train:]
 
