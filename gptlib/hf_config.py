@@ -7,6 +7,7 @@ GPT-2 and the relatives of Llama: what a file says of sizes and switches becomes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ ACTIVATIONS = {
     "gelu": "gelu",
     "relu": "relu",
     "silu": "silu",
+    "swish": "silu",
 }
 
 # Their names of the sizes.
@@ -71,7 +73,10 @@ class _File:
         value = self.data.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{name} must be a number, got {value!r:.60}")
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError(f"{name} must be finite, got {value!s:.60}") from None
 
     def switch(self, name: str, default: bool) -> bool:
         value = self.data.get(name, default)
@@ -129,8 +134,11 @@ def _llama(
     qk_norm: bool = False,
     window_switch: str | None = None,  # the field that turns a window on; None: none is needed
     has_mlp_bias: bool = True,  # whether the field mlp_bias means something
+    kv_required: bool = True,  # without the field the others have a number of their own
 ) -> dict[str, Any]:
     sizes = file.sizes(LLAMA_SIZES)
+    if kv_required and "num_key_value_heads" not in file.data:
+        raise ValueError(f"{file.data['model_type']} config lacks num_key_value_heads")
     file.fix({"partial_rotary_factor": 1.0})
     biased = file.switch("attention_bias", False) if qkv_bias is None else False
     if biased != (has_mlp_bias and file.switch("mlp_bias", False)):
@@ -159,17 +167,20 @@ def _llama(
 
 def _rotary_base(file: _File, theta: float) -> float:
     """Return the base, in the spelling of before or of after transformers 5; refuse scaling."""
-    about = file.data.get("rope_parameters") or file.data.get("rope_scaling") or {}
-    if not isinstance(about, Mapping):
-        raise ValueError(f"rope_parameters must be an object, got {about!r:.60}")
-    kind = about.get("rope_type", about.get("type", "default"))
-    if kind != "default":
-        raise ValueError(
-            f"rotary positions are scaled by the rule {kind!r:.60}, which is not computed here;"
-            " only 'default' is"
-        )
-    _File(about).fix({"partial_rotary_factor": 1.0})
-    return _File(about).number("rope_theta", file.number("rope_theta", theta))
+    base = file.number("rope_theta", theta)
+    for name in ("rope_scaling", "rope_parameters"):
+        about = file.data.get(name) or {}
+        if not isinstance(about, Mapping) or any(isinstance(v, Mapping) for v in about.values()):
+            raise ValueError(f"{name} must be one object for all blocks, got {about!r:.60}")
+        kind = about.get("rope_type", about.get("type", "default"))
+        if kind != "default":
+            raise ValueError(
+                f"rotary positions are scaled by the rule {kind!r:.60}, which is not computed here;"
+                " only 'default' is"
+            )
+        _File(about).fix({"partial_rotary_factor": 1.0})
+        base = _File(about).number("rope_theta", base)
+    return base
 
 
 def _check_window(file: _File, context: int, switch: str | None) -> None:
@@ -187,6 +198,8 @@ def _smollm3(file: _File) -> dict[str, Any]:
     read = _llama(file, tied=True, theta=2e6, window_switch="use_sliding_window")
     every = file.optional("no_rope_layer_interval", 4)
     turned = file.data.get("no_rope_layers")
+    if turned is None and every is not None and every < 1:
+        raise ValueError(f"no_rope_layer_interval must be at least 1, got {every}")
     if turned is not None:
         if not isinstance(turned, list):
             raise ValueError(f"no_rope_layers must be a list, got {turned!r:.60}")
@@ -217,7 +230,7 @@ def _mistral(file: _File) -> dict[str, Any]:
 
 _READERS: dict[str, Callable[[_File], dict[str, Any]]] = {
     "gpt2": _gpt2,
-    "llama": _llama,
+    "llama": partial(_llama, kv_required=False),
     "qwen2": _qwen2,
     "qwen3": _qwen3,
     "smollm3": _smollm3,
@@ -251,8 +264,8 @@ def kind_of(cfg: GPTConfig) -> str:
                 " known here computes this model"
             )
     if wanted is gpt2:
-        if cfg.head_dim * cfg.n_heads != cfg.emb_dim or cfg.activation == "silu":
-            raise ValueError("GPT-2 has heads of emb_dim / n_heads, and no 'silu'")
+        if cfg.head_dim * cfg.n_heads != cfg.emb_dim:
+            raise ValueError(f"GPT-2 has heads of emb_dim / n_heads, got head_size={cfg.head_size}")
         return "gpt2"
     return _relative(cfg)
 
@@ -263,7 +276,8 @@ def _relative(cfg: GPTConfig) -> str:
     if not cfg.qk_norm and cfg.qkv_bias and not (cfg.bias or cfg.rotary_skip):
         return "qwen2"
     if not cfg.qk_norm and cfg.qkv_bias == cfg.bias:
-        return "smollm3" if cfg.rotary_skip else "llama"
+        # Llama's own wants a width that its heads divide; SmolLM3's is the same without skips.
+        return "smollm3" if cfg.rotary_skip or cfg.emb_dim % cfg.n_heads else "llama"
     raise ValueError(
         f"qk_norm={cfg.qk_norm}, qkv_bias={cfg.qkv_bias}, bias={cfg.bias} and"
         f" rotary_skip={cfg.rotary_skip} do not come together in Llama, Qwen 2, Qwen 3 or SmolLM3"
@@ -301,5 +315,5 @@ def described(cfg: GPTConfig) -> dict[str, Any]:
         about |= {"attention_bias": cfg.bias, "mlp_bias": cfg.bias}
     if kind == "smollm3":
         turns = [int(cfg.turns(layer)) for layer in range(cfg.n_layers)]
-        about |= {"no_rope_layers": turns, "no_rope_layer_interval": cfg.rotary_skip}
+        about |= {"no_rope_layers": turns, "no_rope_layer_interval": cfg.rotary_skip or 4}
     return about

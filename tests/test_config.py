@@ -50,7 +50,7 @@ def test_gpt2s_middle_and_epsilon_are_read_where_a_file_has_others():
     ("change", "message"),
     [
         ({"model_type": "opt"}, "model_type must be one of gpt2, .*mistral; got 'opt'"),
-        ({"activation_function": "swish"}, "activation_function must be one of"),
+        ({"activation_function": "swish2"}, "activation_function must be one of"),
         ({"n_inner": 0}, "ff_size must be at least 1, got 0"),
         ({"layer_norm_epsilon": "1e-5"}, "layer_norm_epsilon must be a number, got '1e-5'"),
         ({"scale_attn_by_inverse_layer_idx": True}, "must be False, got True: another function"),

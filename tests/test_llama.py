@@ -104,6 +104,25 @@ def test_an_exported_model_is_the_same_function_there_and_the_same_weights_here(
     assert all(torch.equal(value, state[name]) for name, value in model.weights().items())
 
 
+def test_heads_that_do_not_divide_the_width_are_exported_too(tmp_path):
+    cfg = replace(TINY, **LLAMA | {"head_size": 6}, emb_dim=15)
+    model = GPT(cfg).eval()
+    llama.export(model, tmp_path)
+    there = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    idx = torch.randint(17, (2, 9))
+    with torch.no_grad():
+        torch.testing.assert_close(there(idx).logits, model(idx), atol=1e-5, rtol=1e-5)
+    assert llama.load(tmp_path).cfg == cfg
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "mistral", "smollm3"])
+def test_a_number_of_shared_heads_is_not_guessed(kind):
+    fields = {k: v for k, v in SIZES.items() if k != "num_key_value_heads"}
+    with pytest.raises(ValueError, match="lacks num_key_value_heads"):
+        GPTConfig.from_hf({"model_type": kind, "sliding_window": None, **fields})
+    assert GPTConfig.from_hf({"model_type": "llama", **fields}).kv_heads == 4
+
+
 def test_weights_in_shards_are_read_as_one(tmp_path):
     reference = build("llama", {})
     reference.save_pretrained(tmp_path, max_shard_size="8KB")
@@ -143,7 +162,15 @@ def test_the_rotary_base_is_read_in_both_spellings(old):
         ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, ("llama3", "default")),
         ("llama", {"rope_parameters": {"rope_type": "yarn"}}, ("yarn",)),
         ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, ("linear",)),
-        ("llama", {"rope_scaling": 2}, ("rope_parameters must be an object", "2")),
+        ("llama", {"rope_scaling": 2}, ("rope_scaling must be one object", "2")),
+        (
+            "llama",
+            {"rope_parameters": {"rope_type": "default"}, "rope_scaling": {"rope_type": "yarn"}},
+            ("yarn",),
+        ),
+        ("llama", {"rope_parameters": {"full_attention": {}}}, ("one object for all blocks",)),
+        ("llama", {"rope_theta": 10**400}, ("rope_theta must be finite",)),
+        ("smollm3", {"no_rope_layer_interval": 0}, ("no_rope_layer_interval", "at least 1")),
         ("llama", {"partial_rotary_factor": 0.5}, ("partial_rotary_factor", "0.5")),
         ("llama", {"attention_bias": True}, ("attention_bias is true",)),
         ("llama", {"hidden_act": "swish2"}, ("hidden_act", "swish2")),
