@@ -43,10 +43,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 # The same width and depth with the parts of today; three matrices of 336 are about two of 512.
 PRESETS["modern-mini"] = PRESETS["mini"] | {
-    "norm": "rms",
-    "positions": "rotary",
+    **hf_config.LLAMA,
     "activation": "silu",
-    "gated": True,
     "ff_size": 336,
     "n_kv_heads": 2,
     "bias": False,

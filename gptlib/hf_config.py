@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gptlib.config import GPTConfig
 
+# The parts in which Llama and its relatives differ from GPT-2, whatever their sizes and biases.
+LLAMA = {"norm": "rms", "positions": "rotary", "gated": True}
+
 # Their names of the activations; the first of two is the one we write.
 ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
@@ -148,16 +151,14 @@ def _llama(
         )
     _check_window(file, sizes["context_length"], window_switch)
     return {
+        **LLAMA,
         **sizes,
         "drop_rate": 0.0,
         "qkv_bias": biased if qkv_bias is None else qkv_bias,
         "bias": biased,
         "tie_weights": file.switch("tie_word_embeddings", tied),
         "activation": file.activation("hidden_act", "silu"),
-        "gated": True,
-        "norm": "rms",
         "norm_eps": file.number("rms_norm_eps", 1e-6),
-        "positions": "rotary",
         "rotary_base": _rotary_base(file, theta),
         "n_kv_heads": file.optional("num_key_value_heads", sizes["n_heads"]),
         "head_size": file.optional("head_dim"),
@@ -254,7 +255,7 @@ def kind_of(cfg: GPTConfig) -> str:
     """
     gpt2 = {"norm": "layer", "positions": "learned", "gated": False, "qk_norm": False}
     gpt2 |= {"norm_first": True, "kv_heads": cfg.n_heads}
-    llama = {"norm": "rms", "positions": "rotary", "gated": True, "norm_first": True}
+    llama = LLAMA | {"norm_first": True}
     wanted = llama if cfg.positions == "rotary" else gpt2
     name = "Llama and its relatives have" if cfg.positions == "rotary" else "GPT-2 has"
     for switch, value in wanted.items():

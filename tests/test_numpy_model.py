@@ -38,6 +38,14 @@ def batch(cfg, rows=3, seed=0):
     return rng.integers(cfg.vocab_size, size=shape)
 
 
+def losses_and_gradients(model, net, idx, targets):
+    """Return the loss and every gradient by name, of the NumPy engine and of torch."""
+    loss = model.loss(torch.from_numpy(idx), torch.from_numpy(targets))
+    loss.backward()
+    theirs = loss.item(), {name: param.grad for name, param in model.named_parameters()}
+    return net.loss_and_grads(idx, targets), theirs
+
+
 def worst_difference(arrays, tensors, least=0.0):
     """Return the largest relative difference by parameter; both sides must have the same names.
 
@@ -57,12 +65,9 @@ def worst_difference(arrays, tensors, least=0.0):
 def test_loss_and_every_gradient_equal_torch(tiny, change):
     cfg = replace(tiny, **change)
     model, net = pair(cfg)
-    idx, targets = batch(cfg)
-    loss = model.loss(torch.from_numpy(idx), torch.from_numpy(targets))
-    loss.backward()
-    ours, grads = net.loss_and_grads(idx, targets)
-    assert ours == pytest.approx(loss.item(), rel=1e-12)
-    assert worst_difference(grads, {n: p.grad for n, p in model.named_parameters()}) < 1e-9
+    (ours, grads), (loss, theirs) = losses_and_gradients(model, net, *batch(cfg))
+    assert ours == pytest.approx(loss, rel=1e-12)
+    assert worst_difference(grads, theirs) < 1e-9
     assert all(np.abs(grad).sum() > 0 for grad in grads.values())
 
 
@@ -98,12 +103,9 @@ def test_any_switches_together_give_torchs_loss_gradients_and_cached_logits(cfg)
     torch.manual_seed(0)
     model, net = pair(cfg)
     idx, targets = batch(cfg)
-    loss = model.loss(torch.from_numpy(idx), torch.from_numpy(targets))
-    loss.backward()
-    ours, grads = net.loss_and_grads(idx, targets)
-    assert ours == pytest.approx(loss.item(), rel=1e-9)
+    (ours, grads), (loss, theirs) = losses_and_gradients(model, net, idx, targets)
+    assert ours == pytest.approx(loss, rel=1e-9)
     # A vector added to every key lifts all scores of a query alike, so its gradient is 0.
-    theirs = {n: p.grad for n, p in model.named_parameters()}
     assert worst_difference(grads, theirs, least=1e-5) < 1e-9
     with torch.no_grad():
         whole, row = model(torch.from_numpy(idx)).numpy(), idx[:1]

@@ -101,9 +101,12 @@ def _int8_product(rows: Tensor, packed: tuple[Any, Tensor | None]) -> Tensor:
     # nothing by that, and rows of very different sizes are common in trained models. To 7 bits,
     # because pairs of 8-bit products overflow the 16-bit sums of processors without VNNI.
     weight, bias = packed
-    size = rows.abs().amax(1, keepdim=True).clamp_(min=1e-30)  # (N, 1)
-    out: Tensor = torch.ops.quantized.linear_dynamic.default(rows / size, weight, reduce_range=True)
-    out *= size
+    product = torch.ops.quantized.linear_dynamic.default
+    if len(rows) == 1:  # a step of decoding; the call's scale is the row's own
+        out: Tensor = product(rows, weight, reduce_range=True)
+    else:
+        size = rows.abs().amax(1, keepdim=True).clamp_(min=1e-30)  # (N, 1)
+        out = product(rows / size, weight, reduce_range=True).mul_(size)
     return out if bias is None else out.add_(bias)
 
 

@@ -61,7 +61,7 @@ class LedgerPanel(Panel):
             ValueError: the model has other parts than GPT-2.
         """
         panel = cls(**sizes(cfg))
-        if parameter_shapes(cfg).items() != parameter_shapes(panel.config()).items():
+        if parameter_shapes(cfg) != parameter_shapes(panel.config()):
             raise ValueError(
                 "the ledger counts GPT-2's parts, and this model has others; gptlib.account counts"
                 " them all"

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from gptlib._helpers.messages import shown
 from gptlib.config import GPTConfig, parameter_shapes
+from gptlib.hf_config import LLAMA
 from gptlib.model import GPT
 from gptlib.storage.gguf.head import Head, Stored, read_head
 from gptlib.text.byte_pair_files import BytePairTokenizer, from_gguf
@@ -197,12 +198,10 @@ def _switches(head: Head) -> dict[str, Any]:
         raise ValueError("there is no table token_embd.weight")
     pairs = _IN_PAIRS[head.about["general.architecture"]]
     return {
+        **LLAMA,
         "vocab_size": table.shape[0],
         "drop_rate": 0.0,
-        "norm": "rms",
-        "positions": "rotary",
         "activation": "silu",
-        "gated": True,
         "bias": False,
         "qkv_bias": "blk.0.attn_q.bias" in head.tensors,
         "qk_norm": not pairs and "blk.0.attn_q_norm.weight" in head.tensors,
